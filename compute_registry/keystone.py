@@ -176,25 +176,17 @@ class Login:
     ``log_in`` returns the keystoneauth plugin of an application credential.
     """
 
-    def __init__(
-        self,
-        application: WSGIApplication,
-        log_in: Callable[[str, str], Any],
-        session: Any,
-        calls: KeystoneCalls,
-        refuse: Refuse,
-    ) -> None:
-        self.application, self.session, self.calls = application, session, calls
-        self.log_in, self.refuse = lru_cache(CACHED)(log_in), refuse
+    def __init__(self, checks: "TokenChecks", log_in: Callable[[str, str], Any]) -> None:
+        self.checks, self.log_in = checks, lru_cache(CACHED)(log_in)
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         """WSGI."""
-        answer = self.application
+        answer: WSGIApplication = self.checks
         if TOKEN not in environ:  # else sent by a program, or by a proxy that authenticates users
             try:
                 answer = self._authenticate(Request(environ))
             except HTTPException as err:
-                answer = self.refuse(environ, err)
+                answer = self.checks.refuse(environ, err)
         return answer(environ, start_response)
 
     def _authenticate(self, request: Request) -> Response:
@@ -219,10 +211,10 @@ class Login:
         return answer
 
     def _answer(self, request: Request, plugin: Any) -> Response:
-        get_token = partial(plugin.get_token, self.session)
+        get_token = partial(plugin.get_token, self.checks.session)
         try:
             if plugin.get_auth_state() is None:
-                token = self.calls(get_token, request.remote_addr or "")
+                token = self.checks.calls(get_token, request.remote_addr or "")
             else:  # it has a token, most times, and waits for no other client
                 token = get_token()
         except (ksa.Unauthorized, ksa.NotFound, ksa.BadRequest) as err:
@@ -230,7 +222,7 @@ class Login:
             raise _challenge("Keystone refused this application credential") from err
         except (ksa.ClientException, OSError) as err:
             raise unreachable(err) from err
-        return Response.from_app(self.application, {**request.environ, TOKEN: token}, buffered=True)
+        return Response.from_app(self.checks, {**request.environ, TOKEN: token}, buffered=True)
 
 
 def unreachable(err: Exception) -> ServiceUnavailable:
@@ -264,4 +256,4 @@ def keystone_login(checks: TokenChecks, conf: Any) -> Login:
             url, application_credential_id=id_, application_credential_secret=secret
         )
 
-    return Login(checks, log_in, checks.session, checks.calls, checks.refuse)
+    return Login(checks, log_in)

@@ -78,7 +78,7 @@ def main(args: Sequence[str] | None = None) -> None:
         logs.limit_repeats(*REPEATING)
         LOG.info("%s %s", config.PROG, version())
         systemd, settings = Systemd.from_environment(), opts.settings(conf)
-        process = _Process(conf, arguments, settings, stop, systemd, _monitoring(conf))
+        process = _Process(conf, arguments, settings, stop, systemd)
         signal.signal(signal.SIGHUP, lambda *_: process.reload_requested.set())
         signal.signal(signal.SIGUSR2, lambda _, frame: guru.dump(conf, frame))
         process.run()
@@ -91,20 +91,6 @@ def main(args: Sequence[str] | None = None) -> None:
     logging.shutdown()
     # sys.exit would wait for threads that wait for an unreachable broker.
     os._exit(0)
-
-
-def _monitoring(conf: Any) -> "RegistryMonitoring | None":
-    """Return the metrics and health, or ``None`` if [monitoring] does not enable them.
-
-    :raises RegistryConfigError: prometheus-client is not installed.
-    """
-    settings = metrics_opts.settings(conf)
-    if not settings.is_on:
-        return None
-    metrics_opts.require_library(opts.RegistryConfigError)
-    from compute_registry.metrics import RegistryMonitoring  # noqa: PLC0415  only if enabled
-
-    return RegistryMonitoring(settings)
 
 
 @dataclass(slots=True)
@@ -138,11 +124,7 @@ class _Process:
             stack.callback(database.dispose)
             transport = self._transport()
             store = self.store = SqlRegistry(database, settings.down_after)
-            if (monitoring := self.monitoring) is not None:  # shows the wait for the database
-                store.listener = monitoring.numbers.count_transaction
-                monitoring.observe(store, self._broker)
-                monitoring.start()
-                stack.callback(monitoring.stop)
+            self._monitor(store, stack)  # shows the wait for the database
             self._wait_for_database(database)
             if self.stop.is_set():
                 return
@@ -221,6 +203,20 @@ class _Process:
 
         until_it_works(database.prepare, self.stop, log, LONGEST_PAUSE, RegistryUnavailable)
 
+    def _monitor(self, store: SqlRegistry, stack: ExitStack) -> None:
+        """Serve metrics and health, if [monitoring] enables them.
+
+        :raises RegistryConfigError: prometheus-client is not installed.
+        """
+        settings = metrics_opts.settings(self.conf)
+        if settings.is_on:
+            metrics_opts.require_library(opts.RegistryConfigError)
+            from compute_registry.metrics import RegistryMonitoring  # noqa: PLC0415  only if enabled
+
+            self.monitoring = RegistryMonitoring(settings, store, self._broker)
+            self.monitoring.start()
+            stack.callback(self.monitoring.stop)
+
     def _serve_rpc(self, store: SqlRegistry, transport: Any, stack: ExitStack) -> None:
         exchange = self.conf.control_exchange
         agents = ComputeAgentAPI(transport, exchange=exchange, timeout=AGENT_WITHIN)
@@ -232,7 +228,7 @@ class _Process:
         server = RpcServer(transport, topic(server=name), [endpoint], outcome_of=wire.outcome)
         server.at_once = frozenset({"keep_alive", "echo"})
         if self.monitoring is not None:
-            server.on_answered = self.monitoring.numbers.count_call
+            server.on_answered = self.monitoring.count_call
         self.rpc, self.agents, self.echo = server, agents, echo
         self._use_keys(_operator(self.settings))
         server.start()

@@ -279,9 +279,8 @@ class SqlRegistry:
         deletion = row.where(sa.or_(_ROW.last_seen.is_(None), _ROW.forced_down, _DOWN))
 
         def work(sql: sa.Connection) -> ServiceRecord | None:
-            if sql.execute(deletion, {"down_after": self.down_after}).rowcount:
-                return None
-            return self._existing(sql, host)
+            deleted = sql.execute(deletion, {"down_after": self.down_after}).rowcount
+            return None if deleted else self._existing(sql, host)
 
         record = self._run(work)
         if record is not None and uuid is not None and record.uuid != checks.require_uuid(uuid):

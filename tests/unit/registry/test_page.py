@@ -348,25 +348,20 @@ class Door:
 
     def __init__(self, error: Exception | None = None, *, hung: bool = False) -> None:
         self.taken, self.given, self.plugin = {"old", "new"}, [], Plugin(error)
-        self.login = Login(
-            self._behind,
-            self._log_in,
-            None,
-            KeystoneCalls(0.01 if hung else 10),
-            partial(refused, Site().app),
-        )
+        self.session, self.calls = None, KeystoneCalls(0.01 if hung else 10)
+        self.refuse, self.behind = partial(refused, Site().app), Client(Login(self, self._log_in))
 
     def _log_in(self, *given: str) -> Plugin:
         self.given.append(given)
         return self.plugin
 
-    def _behind(self, environ: dict[str, Any], start: Any) -> list[bytes]:
+    def __call__(self, environ: dict[str, Any], start: Any) -> list[bytes]:
         token = environ["HTTP_X_AUTH_TOKEN"]
         start("200 OK" if token in self.taken else "401 Unauthorized", [])
         return [token.encode()]
 
-    def __call__(self, **more: str) -> tuple[int, dict[str, str], bytes]:
-        answer = Client(self.login).get(
+    def get(self, **more: str) -> tuple[int, dict[str, str], bytes]:
+        answer = self.behind.get(
             "/fleet", environ_overrides={"REMOTE_ADDR": "127.0.0.1", **more}
         )
         return answer.status_code, dict(answer.headers), answer.data
@@ -378,22 +373,22 @@ def basic(text: str) -> str:
 
 def test_an_application_credential_becomes_a_token() -> None:
     door = Door()
-    assert door(HTTP_AUTHORIZATION=basic("id:a:b"))[::2] == (200, b"old")
+    assert door.get(HTTP_AUTHORIZATION=basic("id:a:b"))[::2] == (200, b"old")
     assert door.given == [("id", "a:b")]
 
 
 @pytest.mark.parametrize("said", ["", "Basic", "Basic !", basic("no colon"), "Bearer x"])
 def test_who_gives_none_is_asked(said: str) -> None:
-    status, headers, _ = Door()(HTTP_AUTHORIZATION=said)
+    status, headers, _ = Door().get(HTTP_AUTHORIZATION=said)
     assert status == 401
     assert headers["WWW-Authenticate"].startswith('Basic realm="compute-registry"')
 
 
 def test_a_token_that_has_ended_is_renewed_and_nobody_notices() -> None:
     door = Door()
-    door(HTTP_AUTHORIZATION=basic("id:s"))
+    door.get(HTTP_AUTHORIZATION=basic("id:s"))
     door.taken = {"new"}
-    assert door(HTTP_AUTHORIZATION=basic("id:s"))[::2] == (200, b"new")
+    assert door.get(HTTP_AUTHORIZATION=basic("id:s"))[::2] == (200, b"new")
 
 
 @pytest.mark.parametrize(
@@ -401,42 +396,42 @@ def test_a_token_that_has_ended_is_renewed_and_nobody_notices() -> None:
     [(ksa.Unauthorized(), 401), (ksa.NotFound(), 401), (ksa.ConnectFailure("x"), 503)],
 )
 def test_what_keystone_says_is_told_without_the_secret(error: Exception, status: int) -> None:
-    found, _, body = Door(error)(HTTP_AUTHORIZATION=basic("id:s3cret"))
+    found, _, body = Door(error).get(HTTP_AUTHORIZATION=basic("id:s3cret"))
     assert found == status and b"s3cret" not in body
 
 
 def test_a_hanging_keystone_is_named_and_holds_up_no_known_credential() -> None:
     door = Door(hung=True)
-    while door(HTTP_AUTHORIZATION=basic("id:s"))[0] != 200:
+    while door.get(HTTP_AUTHORIZATION=basic("id:s"))[0] != 200:
         """The thread of a call has not ended yet."""
     door.plugin = Plugin()
     door.plugin.answers.clear()
     texts = [b"Keystone did not answer within 0.01 s"] * OF_ONE + [b"Keystone was busy for 0.005 s"]
     for text in texts:
-        status, _, body = door(HTTP_AUTHORIZATION=basic("invented:s"))
+        status, _, body = door.get(HTTP_AUTHORIZATION=basic("invented:s"))
         assert status == 503 and text in body
-    assert door(HTTP_AUTHORIZATION=basic("id:s"))[::2] == (200, b"old")
+    assert door.get(HTTP_AUTHORIZATION=basic("id:s"))[::2] == (200, b"old")
     door.plugin.answers.set()
 
 
 def test_a_credential_that_is_refused_later_waits_for_its_turn_again() -> None:
     door = Door()
-    door(HTTP_AUTHORIZATION=basic("id:s"))
+    door.get(HTTP_AUTHORIZATION=basic("id:s"))
     door.taken, door.plugin.error = set(), ksa.Unauthorized()
-    assert door(HTTP_AUTHORIZATION=basic("id:s"))[0] == 401
+    assert door.get(HTTP_AUTHORIZATION=basic("id:s"))[0] == 401
     assert door.plugin.get_auth_state() is None
 
 
 def test_credentials_are_not_taken_where_others_can_listen() -> None:
     door = Door()
     said = {"HTTP_AUTHORIZATION": basic("id:s"), "REMOTE_ADDR": "192.0.2.1"}
-    assert door(**said)[0] == 403
+    assert door.get(**said)[0] == 403
     assert door.given == []
-    assert door(**said, **{"wsgi.url_scheme": "https"})[0] == 200
+    assert door.get(**said, **{"wsgi.url_scheme": "https"})[0] == 200
 
 
 def test_a_token_in_the_header_is_taken_as_it_is() -> None:
-    assert Door()(HTTP_X_AUTH_TOKEN="new", REMOTE_ADDR="192.0.2.1")[::2] == (200, b"new")
+    assert Door().get(HTTP_X_AUTH_TOKEN="new", REMOTE_ADDR="192.0.2.1")[::2] == (200, b"new")
 
 
 def test_only_the_page_is_entered_with_a_browser() -> None:
