@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from queue import SimpleQueue
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from agent.bus.caller import Caller
 from agent.bus.errors import NotPermitted
@@ -14,7 +14,7 @@ from agent.bus.signing import SIGNED_BY, Operator
 from agent.registry import checks, wire
 from agent.registry.checks import Report, StatusChange
 from agent.registry.control import log_deleted, log_forced, log_switched
-from agent.registry.errors import RegistryError, RegistryUnavailable
+from agent.registry.errors import InputRefused, RegistryError, RegistryUnavailable
 from agent.registry.record import ServiceRecord
 from compute_registry.store import SqlRegistry
 
@@ -32,8 +32,7 @@ BOUND_BY: Mapping[str, str] = {
 }
 """The argument of each change that says what it was made for: a replay finds another record."""
 
-_REPORTED, _CHANGED = ({each.name for each in fields(kind)} for kind in (Report, StatusChange))
-R = TypeVar("R")
+_REPORTED = {each.name for each in fields(Report)}
 
 
 def _answered(method: Callable[..., Any]) -> Callable[..., Answer]:
@@ -52,9 +51,9 @@ def _answered(method: Callable[..., Any]) -> Callable[..., Answer]:
     return answer
 
 
-def _known(kind: Callable[..., R], names: set[str], arguments: Mapping[str, Any]) -> R:
-    """Return the report or the change in a call's arguments, without those of later versions."""
-    return kind(**{name: arguments[name] for name in arguments.keys() & names})
+def _report(host: str, address: str, more: Mapping[str, Any]) -> Report:
+    """Return the report in a call's arguments, without those of later versions."""
+    return Report(host, address, **{name: more[name] for name in more.keys() & _REPORTED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +93,7 @@ class RegistryEndpoint:
 
         :raises RegistryUnavailable: an earlier heartbeat of this host has no answer yet.
         """
-        report = _known(Report, _REPORTED, {"host": host, "address": address, **more})
+        report = _report(host, address, more)
         with self._lock:
             if report.host in self._reporting:
                 text = f"an earlier heartbeat of {report.host} has no answer yet"
@@ -108,8 +107,7 @@ class RegistryEndpoint:
     @_answered
     def holders(self, _: Context, host: str, address: str, **more: Any) -> list[ServiceRecord]:
         """Return the records that have a root of a report, and that of its host."""
-        about = {"host": host, "address": address, **more}
-        return self.store.holders(_known(Report, _REPORTED, about))
+        return self.store.holders(_report(host, address, more))
 
     @_answered
     def keep_alive(
@@ -122,9 +120,12 @@ class RegistryEndpoint:
     def set_status(
         self, context: Context, host: str, *, disabled: bool, **more: Any
     ) -> ServiceRecord:
-        """Disable or enable a host."""
+        """Disable or enable a host; a change with an unknown condition is refused."""
         by_host = bool(context.get(SIGNED_BY))
-        change = _known(StatusChange, _CHANGED, {"host": host, "disabled": disabled, **more})
+        try:
+            change = StatusChange(host, disabled=disabled, **more)
+        except TypeError as err:
+            raise InputRefused(str(err)) from err
         changed = self.store.set_status(change, by_host=by_host)
         log_switched(changed, Caller.from_context(context))
         return changed

@@ -161,8 +161,11 @@ def _prepare(sql: sa.Connection) -> None:
         columns = {each.name: _length(each.type) for each in table.columns}
         if not inspector.has_table(table.name):
             continue
-        found = {each["name"]: _length(each["type"]) for each in inspector.get_columns(table.name)}
-        if wrong := {name for name, _ in columns.items() ^ found.items()}:
+        found = inspector.get_columns(table.name)
+        there = {each["name"]: _length(each["type"]) for each in found}
+        needed = {each["name"] for each in found if not each["nullable"] and not each["default"]}
+        wrong = {name for name, _ in columns.items() - there.items()} | (needed - columns.keys())
+        if wrong:
             raise RegistryConfigError(
                 "[registry] connection: the database has tables of another version of compute-"
                 f"registry, or of another program ({table.name}: {', '.join(sorted(wrong))}): "

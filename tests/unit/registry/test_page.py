@@ -361,9 +361,7 @@ class Door:
         return [token.encode()]
 
     def get(self, **more: str) -> tuple[int, dict[str, str], bytes]:
-        answer = self.behind.get(
-            "/fleet", environ_overrides={"REMOTE_ADDR": "127.0.0.1", **more}
-        )
+        answer = self.behind.get("/fleet", environ_overrides={"REMOTE_ADDR": "127.0.0.1", **more})
         return answer.status_code, dict(answer.headers), answer.data
 
 
