@@ -176,7 +176,7 @@ class Login:
     ``log_in`` returns the keystoneauth plugin of an application credential.
     """
 
-    def __init__(self, checks: "TokenChecks", log_in: Callable[[str, str], Any]) -> None:
+    def __init__(self, checks: TokenChecks, log_in: Callable[[str, str], Any]) -> None:
         self.checks, self.log_in = checks, lru_cache(CACHED)(log_in)
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
