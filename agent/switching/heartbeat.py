@@ -53,7 +53,7 @@ class Heartbeat:
     """Heartbeats of one host; ``roots`` returns the UUIDs of its root providers."""
 
     connect: Callable[[], Registry]
-    """Opens the registry; called again until it succeeds."""
+    """Returns the registry."""
     host: str
     address: str
     roots: Callable[[], Sequence[str]]
@@ -83,7 +83,6 @@ class Heartbeat:
     """Why this host may not write to roots, by UUID, as the registry said last; empty: it may."""
     hosts: int | None = None
     """Number of hosts of the fleet that are up, as the registry last said; ``None`` if unknown."""
-    _registry: Registry | None = None
     _reported: tuple[object, ...] | None = None
     """RPC version and roots of the last heartbeat that the registry answered."""
     _replaces: str = ""
@@ -107,7 +106,7 @@ class Heartbeat:
 
     def follow(self, connect: Callable[[], Registry], every: float) -> None:
         """Use another registry and interval, from a heartbeat now."""
-        self.connect, self.every, self._registry, self._reported = connect, every, None, None
+        self.connect, self.every, self._reported = connect, every, None
         self.wake.set()
 
     def read_once(self) -> None:
@@ -116,7 +115,7 @@ class Heartbeat:
             return
         seen = self.status.current
         try:
-            record = self._opened().get_service(self.host)
+            record = self.connect().get_service(self.host)
         except UnknownHost:
             return
         except RegistryError as err:
@@ -135,7 +134,7 @@ class Heartbeat:
         if asked and self.status.registry_lost is None:
             report = Report(self.host, self.address, roots=tuple(asked))
             try:
-                now = rivals(self._opened().holders(report), report, self.down_after)
+                now = rivals(self.connect().holders(report), report, self.down_after)
             except RegistryError as err:
                 self._is_lost(err)
             else:
@@ -151,13 +150,8 @@ class Heartbeat:
             answered = self._exchange()
         except HostTaken as err:
             self._note_conflict(str(err), began)
-        except RegistryError as err:
+        except Exception as err:  # noqa: BLE001  such as one of a driver that names the roots
             self._is_lost(err)
-        except Exception as err:
-            why = error_text(err)
-            if why != self.status.registry_lost:
-                LOG.exception("A heartbeat failed")
-            self.status.registry_lost = why
         else:
             if answered:
                 self._note_answer()
@@ -198,7 +192,7 @@ class Heartbeat:
 
         Return whether the registry answered.
         """
-        registry = self._opened()
+        registry = self.connect()
         for _ in range(ROUNDS):
             before = self.status.current
             report = (self.rpc_version(), tuple(self.roots()))
@@ -271,17 +265,13 @@ class Heartbeat:
                 return self.status.current.record_version
         return None
 
-    def _opened(self) -> Registry:
-        if self._registry is None:
-            self._registry = self.connect()
-        return self._registry
-
     def _is_lost(self, err: Exception) -> None:
-        if self.status.registry_lost is None:
-            LOG.warning(
-                "The registry does not answer, this host keeps its last known status: %s", err
-            )
-        self.status.registry_lost = str(err)
+        before, self.status.registry_lost = self.status.registry_lost, error_text(err)
+        if not isinstance(err, RegistryError) and self.status.registry_lost != before:
+            LOG.error("A heartbeat failed", exc_info=err)
+        elif before is None:
+            text = "The registry does not answer, this host keeps its last known status: %s"
+            LOG.warning(text, err)
 
 
 def agent_address(state_path: Path, *, root: Path = Path("/")) -> str:

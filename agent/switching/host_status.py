@@ -28,6 +28,7 @@ from agent.state import files
 from agent.state.document import Damaged, Document, Unusable
 from agent.state.lock import lock_file
 from agent.switching.machine import (
+    CALLER_EVENTS,
     REASON_FOUND,
     UNTOUCHED,
     Event,
@@ -55,8 +56,7 @@ Write = Callable[[bool, bool], Sequence[Report]]
 this is a retry.  Called in the loop's thread."""
 
 LOG_LINES: Mapping[Event, tuple[int, str]] = {
-    Event.DISABLE: (logging.INFO, "This host is %s"),
-    Event.ENABLE: (logging.INFO, "This host is %s"),
+    **dict.fromkeys(CALLER_EVENTS, (logging.INFO, "This host is %s")),
     Event.LOST: (logging.WARNING, "This host is %s"),
     Event.BACK: (logging.INFO, "The hypervisor is back: this host is %s"),
     Event.FOUND_DISABLED: (logging.WARNING, "This host is %s, until an operator enables it"),
@@ -202,14 +202,7 @@ class HostStatus:
         ``version``: the version in which the record has this status already.  Nothing changes if a
         later call or a heartbeat has brought this or a later version.
         """
-        if version is None:
-            self._move(Event.DISABLE if disabled else Event.ENABLE, reason)
-        else:
-            with self._changing():
-                changed = after_call(self.current, disabled=disabled, version=version)
-                if changed is not self.current:
-                    self._keep(changed)
-                    LOG.info("This host is %s", changed)
+        self._move(Event.DISABLE if disabled else Event.ENABLE, reason, version)
         return self.recheck()
 
     def recheck(self) -> Future[list[Report]]:
@@ -221,16 +214,13 @@ class HostStatus:
 
     def hypervisor_lost(self, why: str) -> None:
         """Disable the host, unless it is disabled already; ``why``: the cause."""
-        self._switch_by_program(Event.LOST, one_line(f"{AUTO}{why}")[:LONGEST])
+        if self._move(Event.LOST, one_line(f"{AUTO}{why}")[:LONGEST]):
+            self.recheck()
 
     def hypervisor_back(self) -> None:
         """Enable the host if it was disabled because the hypervisor was lost."""
-        self._switch_by_program(Event.BACK)
-
-    def _switch_by_program(self, event: Event, reason: str | None = None) -> None:
-        if self._move(event, reason):
-            self._note_decision()
-            self.loop.post(self._write_trait)
+        if self._move(Event.BACK):
+            self.recheck()
 
     def adopt_trait(self, *, has_trait: bool) -> None:
         """At the first start: take the status from the trait on the roots (``has_trait``)."""
@@ -243,8 +233,8 @@ class HostStatus:
         if self.document.problem and self.disabled is not None:
             with self._changing():
                 self._keep(self.current)
-        if self.waiting is not None and all(_write_error(report) is None for report in reports):
-            self.waiting, self._tries = None, 0
+        if self.waiting is not None:
+            self._note_written(reports)
         if has_trait is not None:
             self.adopt_trait(has_trait=has_trait)
         self.on_period()
@@ -295,15 +285,16 @@ class HostStatus:
         wrong = {"trait": self.waiting, "status file": self.document.problem}
         return tuple(Condition(text, part) for part, text in wrong.items() if text)
 
-    def _move(self, event: Event, reason: str | None = None) -> bool:
+    def _move(self, event: Event, reason: str | None = None, version: int | None = None) -> bool:
         with self._changing():
-            new = after(self.current, event, reason)
+            if version is None:
+                new = after(self.current, event, reason)
+            else:
+                new = after_call(self.current, disabled=event is Event.DISABLE, version=version)
             if new is self.current:
                 return False
-            new = with_next_version(new) if self.alone else new
-            self._keep(new)
-            level, text = LOG_LINES[event]
-            LOG.log(level, text, new)
+            self._keep(with_next_version(new) if self.alone else new)
+            LOG.log(*LOG_LINES[event], self.current)
         return True
 
     def _keep(self, status: ServiceStatus) -> None:
@@ -323,16 +314,17 @@ class HostStatus:
         if disabled is None:
             return []
         reports = list(self.write(disabled, again))
-        errors = [why for why in map(_write_error, reports) if why is not None]
-        if not errors:
-            self.waiting, self._tries = None, 0
-        else:
-            self.waiting = f"COMPUTE_STATUS_DISABLED is not written yet: {errors[0]}"
-            if not self._retry_is_set:
-                self._retry_is_set = True
-                self.loop.later(self.next_pause(), self._retry)
+        self._note_written(reports)
+        if self.waiting is not None and not self._retry_is_set:
+            self._retry_is_set = True
+            self.loop.later(self.next_pause(), self._retry)
         self.on_written(reports)
         return reports
+
+    def _note_written(self, reports: Sequence[Report]) -> None:
+        why = next(filter(None, map(_write_error, reports)), None)
+        self.waiting = why and f"COMPUTE_STATUS_DISABLED is not written yet: {why}"
+        self._tries = self._tries if why else 0
 
     def next_pause(self) -> float:
         """Return the seconds until the next try: random, with a limit that doubles each time.

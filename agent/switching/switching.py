@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from agent.bus.signing import AgentPermissions
@@ -103,8 +103,8 @@ class Switching:
             self.server.permit = _permit(settings)
         if not self.status.alone:
             self.heartbeat.down_after = settings.registry.down_after
-            every = settings.registry.report_interval
-            self.heartbeat.follow(partial(self.connect, settings.registry), every)
+            connect = cache(partial(self.connect, settings.registry))
+            self.heartbeat.follow(connect, settings.registry.report_interval)
 
     def stop(self) -> None:
         """Stop in bounded time."""
@@ -160,7 +160,7 @@ def switching(
     connect = partial(_connect, transport=transport, host=settings.host)
     server: RpcServer | None = None
     heartbeat = Heartbeat(
-        partial(connect, settings.registry),
+        cache(partial(connect, settings.registry)),
         settings.host,
         agent_address(settings.state_path),
         service.nodes.roots,
