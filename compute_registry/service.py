@@ -185,13 +185,13 @@ class _Process:
         """Return the problem of the connection to the broker; empty if there is none."""
         if not self.conf.transport_url or self._is_heard():
             return ""
-        if self.rpc is not None and self.rpc.is_connected():
+        if self.rpc is not None and not self.rpc.problem():
             return "the message broker delivers no messages: RPC calls do not arrive"
         return "no connection to the message broker: RPC calls do not arrive"
 
     def _is_heard(self) -> bool:
         rpc, echo = self.rpc, self.echo
-        return rpc is not None and rpc.is_connected() and echo is not None and echo.is_heard()
+        return rpc is not None and not rpc.problem() and echo is not None and echo.is_heard()
 
     def _use_keys(self, operator: Operator | None) -> None:
         if self.rpc is not None and self.agents is not None:
@@ -232,8 +232,8 @@ class _Process:
         own = topic(namespace=wire.NAMESPACE, version=wire.VERSION)
         echo = Echo(messaging.RpcClient(transport, own, ECHO_TIMEOUT), name)
         endpoint = RegistryEndpoint(store, on_echo=echo.hear)
-        server = RpcServer(transport, topic(server=name), [endpoint], outcome_of=wire.outcome)
-        server.at_once = frozenset({"keep_alive", "echo"})
+        server = RpcServer(transport, topic(server=name), [endpoint])
+        server.outcome_of, server.at_once = wire.outcome, frozenset({"keep_alive", "echo"})
         if self.monitoring is not None:
             server.on_answered = self.monitoring.numbers.count_call
         self.rpc, self.agents, self.echo = server, agents, echo

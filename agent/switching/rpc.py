@@ -90,4 +90,6 @@ def rpc_server(
     """Return the RPC server of this host, not started."""
     target = Target(exchange=exchange, topic=TOPIC, server=host)
     endpoints = [ComputeEndpoint(status, version=version) for version in (VERSION_6, VERSION_5)]
-    return RpcServer(transport, target, endpoints, largest=LARGEST, permit=permit)
+    server = RpcServer(transport, target, endpoints)
+    server.largest, server.permit = LARGEST, permit
+    return server

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from agent import config
+from agent.bus import messaging
 from agent.bus.errors import NotPermitted
 from agent.bus.signing import RECORD_VERSION, SIGNED_BY, Operator, host_key
 from agent.loop import Loop
@@ -86,6 +87,10 @@ def parts(used: Settings, transport: object = None) -> Switching:
     made = switching(used, status, service, transport)
     made.heartbeat.run = lambda *_: made.heartbeat.beat()
     return made
+
+
+def a_transport() -> object:
+    return messaging.transport("kombu+memory://")
 
 
 def in_fleet(used: Settings) -> Switching:
@@ -254,7 +259,7 @@ def test_changed_options_are_followed(
 
 
 def test_a_registry_over_the_bus_gets_the_bus_and_signed_calls(tmp_path: Path) -> None:
-    used, transport = settings(tmp_path, access="rpc", host_key="secret"), object()
+    used, transport = settings(tmp_path, access="rpc", host_key="secret"), a_transport()
     with pytest.raises(RegistryUnavailable, match="transport_url"):
         parts(used).heartbeat.connect()
     made = parts(replace(used, rules=Rules(owner_traits=(), attached=True)), transport)
@@ -266,13 +271,13 @@ def test_a_registry_over_the_bus_gets_the_bus_and_signed_calls(tmp_path: Path) -
 
 @pytest.mark.parametrize("key", ["", host_key("master", HOST)])
 def test_calls_to_this_host_are_answered_once_the_server_serves(tmp_path: Path, key: str) -> None:
-    transport = object()
+    transport = a_transport()
     made = parts(replace(settings(tmp_path, host_key=key), exchange="cloud"), transport)
     server, beat = made.server, made.heartbeat
     assert server is not None and server.transport is transport
     target = server.target
     assert (target.exchange, target.topic, target.server) == ("cloud", "compute", HOST)
-    assert [each.target.version for each in server.endpoints] == [VERSION_6, VERSION_5]
+    assert [each.target.version for each in server.dispatcher.endpoints] == [VERSION_6, VERSION_5]
     assert beat.rpc_version() is None
     server.serving.set()
     server.on_serving()
@@ -287,13 +292,13 @@ def test_calls_to_this_host_are_answered_once_the_server_serves(tmp_path: Path, 
         assert server.permit is None
     made.status.registry_lost = "no answer"  # so that nobody waits for it
     made.status.loop.stop()
-    for endpoint, enabled in zip(server.endpoints, (False, True), strict=True):
+    for endpoint, enabled in zip(server.dispatcher.endpoints, (False, True), strict=True):
         endpoint.set_host_enabled({}, enabled)
         assert made.status.disabled is not enabled
 
 
 def test_a_reload_takes_another_key_of_the_host_and_none(tmp_path: Path) -> None:
-    made = parts(settings(tmp_path, host_key=host_key("old", HOST)), object())
+    made = parts(settings(tmp_path, host_key=host_key("old", HOST)), a_transport())
     assert made.server is not None
     made.follow(settings(tmp_path, host_key=host_key("new", HOST)))
     assert made.server.permit is not None
