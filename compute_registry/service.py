@@ -128,7 +128,7 @@ class _Process:
     def run(self) -> None:
         """Serve until ``stop`` is set."""
         settings = self.settings
-        if not self.conf.transport_url and settings.rest_port is None:
+        if not self.conf.transport_url and not settings.rest_port:
             raise opts.RegistryConfigError(
                 "neither RPC nor REST is configured: set transport_url or [registry] rest_port"
             )
@@ -148,7 +148,7 @@ class _Process:
                 return
             if transport is not None:
                 self._serve_rpc(store, transport, stack)
-            if settings.rest_port is not None:
+            if settings.rest_port:
                 self._serve_rest(store, stack)
             hide_secrets(self.conf)  # Keystone's options are registered now
             for warning in open_secrets(self.conf):

@@ -212,7 +212,7 @@ def test_on_a_hypervisor_commands_sign_with_the_key_of_its_host(
             f"transport_url = {broker.url}"
         )
         sign = partial(signed, [key], "host1")
-        client = RegistryClient.over(transport(broker.url), timeout=60, sign=sign)
+        client = RegistryClient(transport(broker.url), timeout=60, sign=sign)
         client.heartbeat(Report("host1", "here", "6.5", []))
         shown = host.ctl("service", "show", "host1", "-f", "json")
         assert shown.code == 0, shown
