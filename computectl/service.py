@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from agent.ownership.policy import DISABLED
 from agent.registry.checks import require_host
-from agent.registry.control import Switched, delete_record
+from agent.registry.control import Switched
 from agent.registry.errors import RegistryUnavailable
 from agent.registry.observed_service import Agreement, ObservedService
 from agent.reporting.reports import Condition
@@ -233,7 +233,7 @@ class DeleteService(OneHost):
     writes = True
 
     def do(self, services: Services, options: argparse.Namespace) -> Observed:
-        delete_record(services.registry, options.host)
+        services.control.delete(options.host, services.caller)
         return Observed([], done=[f"the service record of {options.host} is deleted"])
 
 

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from agent.bus.caller import NOBODY, REASON, Caller
@@ -92,9 +93,8 @@ class Control:
         """
 
         def change(record: ServiceRecord) -> ServiceRecord:
-            return self.registry.set_forced_down(
-                host, forced_down=forced_down, expected_version=record.version
-            )
+            set_to = partial(self.registry.set_forced_down, host, forced_down=forced_down)
+            return set_to(expected_version=record.version)
 
         record = self._change(host, change)
         log_forced(record, caller)
@@ -103,8 +103,11 @@ class Control:
         return record
 
     def delete(self, host: str, caller: Caller) -> None:
-        """Delete a host's record.  :raises RegistryError: it could not be deleted."""
-        delete_record(self.registry, host)
+        """Delete the record that a host has now, and none that is created later.
+
+        :raises RegistryError: it could not be deleted.
+        """
+        self.registry.delete(host, uuid=self.registry.get_service(host).uuid)
         log_deleted(host, caller)
 
     def _change(self, host: str, change: Callable[[ServiceRecord], ServiceRecord]) -> ServiceRecord:
@@ -136,14 +139,6 @@ class Control:
         outcome = plain(switched.call_outcome)
         LOG.info("%s: its agent was %s [%s]", record.host, outcome, caller.request_id)
         return switched
-
-
-def delete_record(registry: Records, host: str) -> None:
-    """Delete the record that a host has now, and none that is created later.
-
-    :raises RegistryError: it could not be deleted.
-    """
-    registry.delete(host, uuid=registry.get_service(host).uuid)
 
 
 def log_switched(record: ServiceRecord, caller: Caller) -> None:

@@ -14,6 +14,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from agent.registry.checks import LONGEST, Report, StatusChange, degraded_text
 from agent.registry.errors import Changed, HostTaken, RegistryError, UnknownHost
 from agent.registry.record import DOWN_AFTER, Registry, ServiceRecord, rivals
 from agent.switching.host_status import HostStatus
-from agent.switching.machine import Verdict, verdict
+from agent.switching.machine import ServiceStatus, Verdict, verdict
 from agent.threads import keep_running
 from reportclient.plain_text import error_text
 
@@ -212,25 +213,20 @@ class Heartbeat:
             decided = verdict(seen, record)
             if decided in WARNINGS:
                 LOG.warning(WARNINGS[decided], record.status)
-            if decided in (Verdict.OURS, Verdict.OURS_IS_LATER):
-                self._tried = (record.version + 1, bool(seen.disabled), seen.reason)
-                try:
-                    record = registry.set_status(
-                        StatusChange(
-                            self.host,
-                            disabled=bool(seen.disabled),
-                            reason=seen.reason,
-                            expected_version=record.version,
-                            new_version=record.version + 1,
-                        )
-                    )
-                except Changed:
-                    continue
-            if self.status.adopt(record, seen):
-                self._tried = None  # a later record may have the same values
-                return True
+            with suppress(Changed):
+                if decided in (Verdict.OURS, Verdict.OURS_IS_LATER):
+                    record = self._write(registry, seen, record.version)
+                if self.status.adopt(record, seen):
+                    self._tried = None  # a later record may have the same values
+                    return True
         LOG.debug("Status and record changed in each try; retrying at the next heartbeat")
         return True
+
+    def _write(self, registry: Registry, status: ServiceStatus, version: int) -> ServiceRecord:
+        self._tried = new, disabled, reason = version + 1, bool(status.disabled), status.reason
+        versions = {"expected_version": version, "new_version": new}
+        change = StatusChange(self.host, disabled=disabled, reason=reason, **versions)
+        return registry.set_status(change)
 
     def _send(
         self, registry: Registry, reported: tuple[str | None, tuple[str, ...]]

@@ -47,9 +47,8 @@ VERSION_5, VERSION_6 = "5.13", "6.5"
 FILE_NAME = "service.json"
 LOCKED_WITHIN = 10.0
 """Seconds to wait for another process that changes the document."""
-FIRST_RETRY = 1.0
-"""Seconds; doubled each time, up to the interval between two periods, if that is shorter."""
-LONGEST_RETRY = 60.0
+FIRST_RETRY, LONGEST_RETRY = 1.0, 60.0
+"""Seconds until a retry, at most; doubled each time.  A period writes the trait, too."""
 
 Write = Callable[[bool, bool], Sequence[Report]]
 """Sets the trait on all roots (first argument true) or removes it.  The second argument: whether
@@ -114,7 +113,6 @@ class HostStatus:
     write: Write
     alone: bool = False
     """Whether there is no registry: then ``service.json`` is the record of this host."""
-    longest_retry: float = LONGEST_RETRY
     spread: Callable[[], float] = lambda: 0.0
     """Returns the seconds over which the hosts of a fleet follow changes of their records."""
     current: ServiceStatus = field(default_factory=ServiceStatus)
@@ -331,9 +329,8 @@ class HostStatus:
 
         So hosts that failed together spread out.
         """
-        longest = doubled(FIRST_RETRY, self._tries, min(self.longest_retry, LONGEST_RETRY))
         self._tries += 1
-        return random.uniform(0, longest)
+        return random.uniform(0, doubled(FIRST_RETRY, self._tries - 1, LONGEST_RETRY))
 
     def _retry(self) -> None:
         self._retry_is_set = False

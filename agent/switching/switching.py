@@ -9,14 +9,13 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from agent.bus.signing import AgentPermissions
-from agent.loop import Loop
 from agent.opts import Settings
 from agent.registry.opts import RegistrySettings
 from agent.registry.record import Registry
 from agent.reporting.status import NO_RPC, SERVING, ServiceFacts
 from agent.service import Service
 from agent.switching.heartbeat import Heartbeat, agent_address
-from agent.switching.host_status import LONGEST_RETRY, VERSION_6, HostStatus, Write, status_document
+from agent.switching.host_status import VERSION_6, HostStatus
 from agent.switching.hypervisor import Hypervisor
 
 if TYPE_CHECKING:
@@ -98,7 +97,6 @@ class Switching:
 
     def follow(self, settings: Settings) -> None:
         """Apply the options that may change while the agent runs."""
-        self.status.longest_retry = settings.interval or LONGEST_RETRY
         if self.server is not None:
             self.server.permit = _permit(settings)
         if not self.status.alone:
@@ -125,17 +123,6 @@ class Switching:
             roots=tuple(self.service.nodes.roots()),
             placement=self.service.endpoint.used,
         )
-
-
-def host_status(settings: Settings, loop: Loop, write: Write) -> HostStatus:
-    """Return the status of the host; ``write`` sets the trait on its roots."""
-    return HostStatus(
-        status_document(settings.state_path),
-        loop,
-        write,
-        settings.registry.access == "direct",
-        settings.interval or LONGEST_RETRY,
-    )
 
 
 def _permit(settings: Settings) -> AgentPermissions | None:

@@ -484,7 +484,6 @@ def test_a_period_that_wrote_it_ends_the_waiting(world, monkeypatch) -> None:
     assert not world.status.waiting
     monkeypatch.setattr("agent.switching.host_status.random.uniform", lambda low, high: (low, high))
     assert world.status.next_pause() == (0, 1.0)
-    world.status.longest_retry = 600.0
     assert [world.status.next_pause() for _ in range(9)][-1] == (0, 60.0)
     monkeypatch.undo()
     writes = len(world.writes)

@@ -24,12 +24,13 @@ from agent.service import Service
 from agent.switching import switching as module
 from agent.switching.heartbeat import agent_address
 from agent.switching.host_status import (
-    LONGEST_RETRY,
     VERSION_5,
     VERSION_6,
+    HostStatus,
     change_saved_status,
+    status_document,
 )
-from agent.switching.switching import FACTS_EVERY, Switching, host_status, switching
+from agent.switching.switching import FACTS_EVERY, Switching, switching
 from compute_registry.store import SqlRegistry
 from tests.registries import registry_at
 from tests.servers import records
@@ -81,7 +82,8 @@ def settings(directory: Path, *, attached: bool = False, **registry: Any) -> Set
 
 
 def parts(used: Settings, transport: object = None) -> Switching:
-    status = host_status(used, Loop(lambda: None), lambda *_: ())
+    document, direct = status_document(used.state_path), used.registry.access == "direct"
+    status = HostStatus(document, Loop(lambda: None), lambda *_: (), alone=direct)
     nodes: Any = OneRoot(used.rules)
     service = Service(HOST, nodes, Systemd(), lambda: False, status)
     made = switching(used, status, service, transport)
@@ -239,23 +241,16 @@ def test_changed_facts_are_told_once_between_periods(tmp_path: Path) -> None:
     assert told == [None, "no answer"]
 
 
-@pytest.mark.parametrize(("interval", "longest"), [(90.0, 90.0), (None, LONGEST_RETRY)])
-def test_changed_options_are_followed(
-    tmp_path: Path, interval: float | None, longest: float
-) -> None:
+def test_changed_options_are_followed(tmp_path: Path) -> None:
     made = in_fleet(settings(tmp_path))
     made.start()
-    assert made.status.longest_retry == 30.0
     assert made.heartbeat.every == 12.0
     (tmp_path / "other").mkdir()
     made.connect = lambda _: registry_at(tmp_path / "other")
-    changed = replace(settings(tmp_path, report_interval=20.0), interval=interval)
-    made.follow(changed)
-    assert made.status.longest_retry == longest
+    made.follow(settings(tmp_path, report_interval=20.0))
     assert made.heartbeat.every == 20.0
     made.heartbeat.beat()
     assert registry_at(tmp_path / "other").get_service(HOST).roots == (ROOT,)
-    assert parts(changed).status.longest_retry == longest
 
 
 def test_a_registry_over_the_bus_gets_the_bus_and_signed_calls(tmp_path: Path) -> None:
