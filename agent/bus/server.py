@@ -178,11 +178,11 @@ class _Dispatcher(messaging.dispatcher.RPCDispatcher):  # type: ignore[misc]  # 
             if self.rpc.permit is not None:
                 self.rpc.permit(name, arguments, incoming.ctxt)
             message[_METHOD] = method
-        except _WRONG_CALLS as err:
-            incoming.message = {"method": name, _METHOD: method, _REFUSAL: without_frames(err)}
-        except Exception:  # noqa: BLE001  the listener goes on
-            REFUSED_LOG.exception("A call of %r could not be checked", name)
-            refusal = NotPermitted("the call could not be checked")
+        except Exception as err:  # noqa: BLE001  the listener goes on
+            refusal = without_frames(err)
+            if not isinstance(err, _WRONG_CALLS):
+                REFUSED_LOG.exception("A call of %r could not be checked", name)
+                refusal = NotPermitted("the call could not be checked")
             incoming.message = {"method": name, _METHOD: method, _REFUSAL: refusal}
 
     def dispatch(self, incoming: Any) -> Any:
