@@ -164,8 +164,8 @@ def switching(
     if transport is not None and not attached:
         from agent.switching.rpc import rpc_server  # noqa: PLC0415  oslo.messaging
 
-        permit = _permit(settings)
-        server = rpc_server(transport, settings.host, status, settings.exchange, permit)
+        server = rpc_server(transport, settings.host, settings.exchange, status)
+        server.permit = _permit(settings)
         server.on_serving = heartbeat.wake.set  # the registry learns at once that it can be called
     hypervisor = Hypervisor(status, status.loop, lost_nodes=service.nodes.lost)
     status.spread = lambda: settings.spread(heartbeat.hosts)

@@ -973,7 +973,7 @@ def test_a_call_is_told_with_its_caller_and_reason(world, caplog) -> None:
 @pytest.mark.parametrize(
     "context",
     [
-        None,
+        {},
         {"record_version": True},
         {"record_version": "7"},
         *({"timestamp": at} for at in ("1970-01-01T00:00:00", "2100-01-01T00:00:00+02:00", "", 7)),
