@@ -151,10 +151,6 @@ class RpcServer(messaging.server.RPCServer):  # type: ignore[misc]  # it has no 
             self._slots.release()
 
 
-_METHOD, _REFUSAL = "_checked_method", "_refusal"
-"""Keys that :meth:`_Dispatcher.check` adds to a message: the method, and why it is refused."""
-
-
 class _Dispatcher(messaging.dispatcher.RPCDispatcher):  # type: ignore[misc]  # it has no types
     """oslo.messaging's dispatcher, which answers a wrong call with an error, no traceback."""
 
@@ -165,9 +161,10 @@ class _Dispatcher(messaging.dispatcher.RPCDispatcher):  # type: ignore[misc]  # 
     def check(self, incoming: Any) -> None:
         """Find the method, and refuse a wrong call before the next one is read.  Never raises.
 
-        A call that was refused is kept without its arguments, which can be large.
+        ``incoming.checked`` has both then.  A call that was refused is kept without its arguments,
+        which can be large.
         """
-        message, method = incoming.message, None
+        message, method, refusal = incoming.message, None, None
         name, arguments = message.get("method"), message.get("args", {})
         try:
             method = self._method(message)
@@ -177,20 +174,19 @@ class _Dispatcher(messaging.dispatcher.RPCDispatcher):  # type: ignore[misc]  # 
                 raise _WrongArguments(f"{name}: {err}") from err
             if self.rpc.permit is not None:
                 self.rpc.permit(name, arguments, incoming.ctxt)
-            message[_METHOD] = method
         except Exception as err:  # noqa: BLE001  the listener goes on
-            refusal = without_frames(err)
+            refusal, incoming.message = without_frames(err), {"method": name}
             if not isinstance(err, _WRONG_CALLS):
                 REFUSED_LOG.exception("A call of %r could not be checked", name)
                 refusal = NotPermitted("the call could not be checked")
-            incoming.message = {"method": name, _METHOD: method, _REFUSAL: refusal}
+        incoming.checked = method, refusal
 
     def dispatch(self, incoming: Any) -> Any:
         """Return the answer.  :raises dispatcher.ExpectedException: with the caller's error."""
         began, outcome, message = time.monotonic(), FAILED, incoming.message
-        name, method = message["method"], message[_METHOD]
+        name, (method, refusal) = message["method"], incoming.checked
         try:
-            if (refusal := message.get(_REFUSAL)) is not None:
+            if refusal is not None:
                 raise refusal
             if incoming.client_timeout:  # the caller expects signs of life while it waits
                 answer = super().dispatch(incoming)
