@@ -49,6 +49,10 @@ WARNINGS = {
 """Log lines for verdicts, with the record's status."""
 
 
+Reported = tuple[str | None, tuple[str, ...]]
+"""RPC version and roots: what is new in them is reported at once."""
+
+
 @dataclass(slots=True)
 class Heartbeat:
     """Heartbeats of one host; ``roots`` returns the UUIDs of its root providers."""
@@ -84,10 +88,8 @@ class Heartbeat:
     """Why this host may not write to roots, by UUID, as the registry said last; empty: it may."""
     hosts: int | None = None
     """Number of hosts of the fleet that are up, as the registry last said; ``None`` if unknown."""
-    _reported: tuple[object, ...] | None = None
+    _reported: Reported | None = None
     """RPC version and roots of the last heartbeat that the registry answered."""
-    _replaces: str = ""
-    """When the agent that this one took over from was last heard."""
     _waits_until: float = 0.0
     """When another agent with this name can't be an earlier one of this host any more."""
     _unanswered: int = 0
@@ -116,14 +118,12 @@ class Heartbeat:
             return
         seen = self.status.current
         try:
-            record = self.connect().get_service(self.host)
-        except UnknownHost:
-            return
+            with suppress(UnknownHost):
+                record = self.connect().get_service(self.host)
+                if verdict(seen, record) in (Verdict.RECORD, Verdict.RECORD_CHANGED):
+                    self.status.adopt(record, seen)
         except RegistryError as err:
             self._is_lost(err)
-            return
-        if verdict(seen, record) in (Verdict.RECORD, Verdict.RECORD_CHANGED):
-            self.status.adopt(record, seen)
 
     def denied_of(self, roots: Collection[str]) -> Mapping[str, str] | None:
         """Return why this host may not write to these roots, by UUID; ``None``: nobody knows.
@@ -196,11 +196,11 @@ class Heartbeat:
         registry = self.connect()
         for _ in range(ROUNDS):
             before = self.status.current
-            report = (self.rpc_version(), tuple(self.roots()))
-            record = self._send(registry, report)
+            reported = (self.rpc_version(), tuple(self.roots()))
+            record = self._send(registry, reported)
             if record is None:
                 return False
-            self.hosts, self._reported = record.hosts, report
+            self.hosts, self._reported = record.hosts, reported
             self.granted = frozenset(record.roots)
             if self.attached:
                 return True
@@ -228,9 +228,7 @@ class Heartbeat:
         change = StatusChange(self.host, disabled=disabled, reason=reason, **versions)
         return registry.set_status(change)
 
-    def _send(
-        self, registry: Registry, reported: tuple[str | None, tuple[str, ...]]
-    ) -> ServiceRecord | None:
+    def _send(self, registry: Registry, reported: Reported) -> ServiceRecord | None:
         """Send a heartbeat; ``None``: its answer is not awaited."""
         report = Report(
             self.host,
@@ -239,22 +237,21 @@ class Heartbeat:
             attached=self.attached,
             agent_version=version(),
             degraded=degraded_text(self.degraded()),
-            replaces=self._replaces,
             known_version=self._known_version(reported),
         )
         try:
             return registry.heartbeat(report)
         except Changed:  # the agent with this name was at another address, and is down
             seen_at = registry.get_service(self.host).last_seen
-            self._replaces = "" if seen_at is None else seen_at.isoformat()
-            return registry.heartbeat(replace(report, replaces=self._replaces))
+            replaces = seen_at.isoformat() if seen_at is not None else ""
+            return registry.heartbeat(replace(report, replaces=replaces))
 
-    def _known_version(self, report: tuple[object, ...]) -> int | None:
+    def _known_version(self, reported: Reported) -> int | None:
         """Return the version of the record that was seen, ``None`` if an answer is needed."""
         self._unanswered -= 1
         if self._unanswered < 0:
             self._unanswered = random.randint(FEWEST_UNANSWERED, MOST_UNANSWERED)
-        elif report == self._reported and self.name_conflict is None:
+        elif reported == self._reported and self.name_conflict is None:
             if self.attached:
                 return 0
             if self.status.registered.is_set():

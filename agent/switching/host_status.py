@@ -267,10 +267,9 @@ class HostStatus:
     def registry_answers(self) -> None:
         """Note that the registry answers and has the status."""
         self.registry_lost = None
-        if self.current.acknowledged:
-            self.registered.set()
-            if not self.current.acknowledged:  # changed between the two lines above
-                self.registered.clear()
+        with self.lock:
+            if self.current.acknowledged:
+                self.registered.set()
 
     def in_step(self, within: float) -> bool:
         """Wait until the registry has this status; do not wait for a registry that is lost."""
@@ -297,10 +296,8 @@ class HostStatus:
 
     def _keep(self, status: ServiceStatus) -> None:
         """Save a status; if that fails it holds all the same, and is saved after a period."""
-        self.current = status
-        self.document.save_or_warn(
-            asdict(status), "the status of this host would be lost at a restart"
-        )
+        self.current, otherwise = status, "the status of this host would be lost at a restart"
+        self.document.save_or_warn(asdict(status), otherwise)
 
     def _note_decision(self) -> None:
         self.registered.clear()

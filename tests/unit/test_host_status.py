@@ -619,13 +619,18 @@ def test_two_who_write_at_once_lose_nothing(world) -> None:
 
 
 def test_a_decision_while_an_answer_is_noted_is_not_registered(world) -> None:
+    decides = threading.Thread(target=lambda: world.status.switch(disabled=True))
+
     class Overtaken(threading.Event):
         def set(self) -> None:
-            world.status.switch(disabled=True)
+            if decides.ident is None:
+                decides.start()
+                decides.join(0.2)
             super().set()
 
     world.status.registered = Overtaken()
     world.beat()
+    decides.join()
     assert not world.status.in_step(within=0)
     world.beat()
     assert world.registry.record.disabled and world.status.in_step(within=0)
