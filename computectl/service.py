@@ -242,14 +242,10 @@ _HEARTBEATS = {"never": "never sent a heartbeat", "ended": "its agent does not r
 
 def _switched(done: Switched, services: Services) -> Observed:
     record = done.record
-    sentences = [f"{record.host} is {record.status} in its service record"]
-    if done.answer is not None:
-        sentences.append(f"its agent was called and answered: {done.answer}")
-    elif done.called:
-        sentences.append(f"its agent was called but did not answer: {done.why_not}")
-    else:
-        why, _, instead = (done.why_not or "").partition("; ")
-        sentences.append(f"{instead} (not called: {why})")
+    sentences = [
+        f"{record.host} is {record.status} in its service record",
+        *f"its agent was {done.outcome}".split("; "),
+    ]
     if done.answer not in (None, record.status):
         sentences.append("its status was changed again meanwhile; it is now:")
         record = services.registry.get_service(record.host)

@@ -89,8 +89,7 @@ class Switching:
 
     def _answer_calls(self) -> None:
         """Start the RPC server, unless it is started, or another agent has this host's name."""
-        attached = self.service.nodes.rules.attached
-        if self.server is None or self._answers or attached or self.heartbeat.name_conflict:
+        if self.server is None or self._answers or self.heartbeat.name_conflict:
             return
         self.server.start()  # where no thread can be started, again at the next look
         self._answers = True
