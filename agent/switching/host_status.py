@@ -28,7 +28,6 @@ from agent.state import files
 from agent.state.document import Damaged, Document, Unusable
 from agent.state.lock import lock_file
 from agent.switching.machine import (
-    CALLER_EVENTS,
     REASON_FOUND,
     UNTOUCHED,
     Event,
@@ -55,13 +54,11 @@ Write = Callable[[bool, bool], Sequence[Report]]
 this is a retry.  Called in the loop's thread."""
 
 LOG_LINES: Mapping[Event, tuple[int, str]] = {
-    **dict.fromkeys(CALLER_EVENTS, (logging.INFO, "This host is %s")),
     Event.LOST: (logging.WARNING, "This host is %s"),
     Event.BACK: (logging.INFO, "The hypervisor is back: this host is %s"),
     Event.FOUND_DISABLED: (logging.WARNING, "This host is %s, until an operator enables it"),
-    Event.FOUND_ENABLED: (logging.DEBUG, "This host is %s"),
 }
-"""Log level and text of the events that change the status."""
+"""Log level and text of events that change the status; of others: INFO, "This host is %s"."""
 
 
 def status_document(state_path: Path) -> Document:
@@ -245,14 +242,12 @@ class HostStatus:
             if self.current is not seen:
                 return False
             new = after_record(seen, record)
-            changed = new.disabled != seen.disabled
             if new != seen:
                 self._keep(new)
-            if new.disabled or (changed and seen.disabled is not None):
-                level = logging.INFO if changed else logging.DEBUG
-                LOG.log(level, "This host is %s, as its service record says", new)
+        if str(new) != str(seen):
+            LOG.info("This host is %s, as its service record says", new)
         # A host that starts enabled is in no hurry: its first period does it.
-        if changed and (new.disabled or seen.disabled is not None):
+        if new.disabled != seen.disabled and (new.disabled or seen.disabled is not None):
             # At a random time: an operator may have changed all records at once.
             wait = random.uniform(0, self.spread())
             self.loop.post(lambda: self.loop.later(wait, self._write_trait))
@@ -291,7 +286,8 @@ class HostStatus:
             if new is self.current:
                 return False
             self._keep(with_next_version(new) if self.alone else new)
-            LOG.log(*LOG_LINES[event], self.current)
+            level, text = LOG_LINES.get(event, (logging.INFO, "This host is %s"))
+            LOG.log(level, text, self.current)
         return True
 
     def _keep(self, status: ServiceStatus) -> None:

@@ -525,7 +525,7 @@ def test_the_record_is_followed_and_each_change_logged(world, caplog) -> None:
         assert (world.placement, world.known.reason) == (disabled, reason)
     assert [f"{each.levelname} {each.message}" for each in caplog.records] == [
         "INFO This host is disabled (by hand), as its service record says",
-        "DEBUG This host is disabled (and more), as its service record says",
+        "INFO This host is disabled (and more), as its service record says",
         "INFO This host is enabled, as its service record says",
     ]
 
