@@ -39,7 +39,8 @@ from agent.reporting.systemd import Systemd
 from agent.service import Service
 from agent.state.driver_store import DriverStore
 from agent.state.lock import InUse, StateDirectory
-from agent.switching.switching import host_status, switching
+from agent.switching.host_status import HostStatus, status_document
+from agent.switching.switching import switching
 from agent.threads import NoThread, started
 from drivers.api import DriverContext
 from drivers.errors import DriverError, DriverNotReady
@@ -119,10 +120,11 @@ def _run(args: list[str], stack: ExitStack) -> int:
     # In attach mode no UUID is created, and the text may be empty.
     host_uuid = saved_compute_id if settings.rules.attached else compute_id
     nodes = Nodes.from_settings(settings, drivers, api, host_uuid(settings.state_path))
-    status = host_status(
-        settings,
+    status = HostStatus(
+        status_document(settings.state_path),
         loop,
         lambda disabled, again: nodes.switch(time.monotonic(), disabled=disabled, again=again),
+        alone=settings.registry.access == "direct",
     )
     endpoint = Endpoint(adapter)
     service = Service(settings.host, nodes, systemd, lambda: loop.stopping, status, endpoint)

@@ -114,7 +114,7 @@ class _Process:
     def run(self) -> None:
         """Serve until ``stop`` is set."""
         settings = self.settings
-        if not self.conf.transport_url and settings.rest_port is None:
+        if not self.conf.transport_url and not settings.rest_port:
             raise opts.RegistryConfigError(
                 "neither RPC nor REST is configured: set transport_url or [registry] rest_port"
             )
@@ -130,7 +130,7 @@ class _Process:
                 return
             if transport is not None:
                 self._serve_rpc(store, transport, stack)
-            if settings.rest_port is not None:
+            if settings.rest_port:
                 self._serve_rest(store, stack)
             hide_secrets(self.conf)  # Keystone's options are registered now
             for warning in open_secrets(self.conf):
@@ -167,7 +167,7 @@ class _Process:
         """Return the problem of the connection to the broker; empty if there is none."""
         if not self.conf.transport_url:
             return ""
-        if self.rpc is None or self.echo is None or not self.rpc.is_connected():
+        if self.rpc is None or self.echo is None or self.rpc.problem():
             return "no connection to the message broker: RPC calls do not arrive"
         silent = "the message broker delivers no messages: RPC calls do not arrive"
         return "" if self.echo.is_heard() else silent
@@ -225,8 +225,8 @@ class _Process:
         own = topic(namespace=wire.NAMESPACE, version=wire.VERSION)
         echo = Echo(messaging.RpcClient(transport, own, ECHO_TIMEOUT), name)
         endpoint = RegistryEndpoint(store, on_echo=echo.hear)
-        server = RpcServer(transport, topic(server=name), [endpoint], outcome_of=wire.outcome)
-        server.at_once = frozenset({"keep_alive", "echo"})
+        server = RpcServer(transport, topic(server=name), [endpoint])
+        server.outcome_of, server.at_once = wire.outcome, frozenset({"keep_alive", "echo"})
         if self.monitoring is not None:
             server.on_answered = self.monitoring.count_call
         self.rpc, self.agents, self.echo = server, agents, echo

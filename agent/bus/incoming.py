@@ -19,6 +19,7 @@ DEEPEST = 50
 """Levels of lists and objects within each other."""
 _NAMES = ("namespace", "_msg_id", "_reply_q", "_unique_id")
 _VALUES = (str, int, float, bool, type(None), list, dict)
+_NAME = re.compile(f"[ -~]{{1,{LONGEST}}}")
 _VERSION = re.compile(r"[0-9]{1,9}\.[0-9]{1,9}(\.[0-9]{1,9})?")
 
 
@@ -50,31 +51,19 @@ def check_call(message: Mapping[str, Any]) -> None:
 
 
 def _is_name(value: object) -> bool:
-    return (
-        isinstance(value, str)
-        and 0 < len(value) <= LONGEST
-        and value.isascii()
-        and value.isprintable()
-    )
+    return isinstance(value, str) and _NAME.fullmatch(value) is not None
 
 
 def _is_time(value: object) -> bool:
     return isinstance(value, int | float) and value is not True and isfinite(value) and value >= 0
 
 
-def _check_values(message: Mapping[str, Any]) -> None:
+def _check_values(values: Any, depth: int = 0) -> None:
     """:raises Malformed: a value is too deep, or not one of JSON: kombu makes dates and others."""
-    level: list[Any] = [message]
-    for _ in range(DEEPEST):
-        parts = [
-            part
-            for value in level
-            for part in (value.values() if isinstance(value, Mapping) else value)
-        ]
-        for part in parts:
-            if not isinstance(part, _VALUES):
-                raise Malformed(f"a value of the type {type(part).__name__}")
-        level = [part for part in parts if isinstance(part, list | dict)]
-        if not level:
-            return
-    raise Malformed(f"more than {DEEPEST} levels of lists and objects")
+    if depth == DEEPEST:
+        raise Malformed(f"more than {DEEPEST} levels of lists and objects")
+    for part in values.values() if isinstance(values, Mapping) else values:
+        if not isinstance(part, _VALUES):
+            raise Malformed(f"a value of the type {type(part).__name__}")
+        if isinstance(part, list | dict):
+            _check_values(part, depth + 1)

@@ -69,8 +69,7 @@ class Door:
     """How many of the next deliveries have waited."""
     _has_waited: bool = False
 
-    def stand(self) -> None:
-        """Have the messages come through here."""
+    def __post_init__(self) -> None:
         consumer = self.consumer
         parse, receive = consumer._callback, consumer.callback  # noqa: SLF001
         consumer._callback = lambda raw: self._parse(parse, raw)  # noqa: SLF001
@@ -94,7 +93,7 @@ class Door:
             text = "%d RPC calls waited in the queue while this service did not listen"
             LOG.warning(text, self.waiting)
 
-    def _parse(self, parse: Callable[[Any], object], raw: Any) -> None:
+    def _parse(self, parse: Callable[[Any], object], raw: Any) -> object:
         """Parse a message as it came, unless it is too large; ``parse`` raises nothing."""
         self._has_waited = self.waiting > 0 or bool(raw.delivery_info.get("redelivered"))
         self.waiting = max(0, self.waiting - 1)
@@ -103,10 +102,9 @@ class Door:
         elif not self.compressed and (raw.headers or {}).get("compression"):
             why = "it is compressed; [oslo_messaging_rabbit] kombu_compression is not set here"
         else:
-            parse(raw)
-            return
+            return parse(raw)
         REFUSED_LOG.warning("Dropped a message: %s", why)
-        raw.channel.basic_ack(raw.delivery_tag)
+        return raw.channel.basic_ack(raw.delivery_tag)
 
     def _pass_on(self, receive: Callable[[Any], object], message: Any) -> None:
         """Have oslo.messaging receive a parsed message, unless it is malformed."""
@@ -142,11 +140,9 @@ class Arrivals:
             self._connection = connection = polled.conn.connection
             compressed = polled.driver.conf.oslo_messaging_rabbit.kombu_compression is not None
             for consumer in connection._consumers:  # noqa: SLF001
-                door = Door(consumer, check_call, self.largest, compressed)
-                door.stand()
-                self._doors.append(door)
+                self._doors.append(Door(consumer, check_call, self.largest, compressed))
                 if consumer.queue_name == self.queue:
-                    door.count_waiting(connection)
+                    self._doors[-1].count_waiting(connection)
             self._wait_for_messages(connection)
 
     def _wait_for_messages(self, connection: Any) -> None:
@@ -198,7 +194,6 @@ def guard_replies(transport: Any) -> None:
         for consumer in driver._reply_q_conn.connection._consumers:  # noqa: SLF001
             if not hasattr(consumer, "door"):
                 consumer.door = Door(consumer, check_reply)
-                consumer.door.stand()
 
 
 def send(

@@ -11,8 +11,9 @@ It takes some 6 MiB and half a second, so it is imported only where there is a m
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from oslo_config import cfg
@@ -122,51 +123,43 @@ class RpcClient:
         :raises RemoteFault: the other side failed.
         :raises NotPermitted: somebody else answered.
         """
-        sent = dict(context or {})
+        sent, to = dict(context or {}), server or self.target.topic
         if self.sign is not None:
-            sent = self.sign(server or self.target.topic, method, arguments, sent)
+            sent = self.sign(to, method, arguments, sent)
+
+        def over(client: Any) -> Any:
+            if answered:
+                return client.call(sent, method, **arguments)
+            return send(self.transport, client, sent, method, arguments)
+
         try:
-            called = in_slot(
-                self.slots,
-                lambda: self._call(method, server, sent, arguments, answered),
-                f"call {server or self.target.topic}",
-            )
+            work = partial(self._call, over, server, f"{method} on {to}")
+            called = in_slot(self.slots, work, f"call {to}")
         except RuntimeError as err:
             raise TransportUnavailable(f"{method}: no thread for the call: {err}") from err
         if called is None:
             raise TransportUnavailable("too many calls have no answer yet: is the broker up?")
         try:
             answer = called.result(self.timeout + GRACE)
-        except TimeoutError as err:
+        except (TimeoutError, TransportUnavailable) as err:
             self.reached.clear()
+            if isinstance(err, TransportUnavailable):
+                raise
             what = f"{method}: the broker accepted no call for {self.timeout:g} s"
             raise TransportUnavailable(what) from err
-        except TransportUnavailable:
-            self.reached.clear()
-            raise
         if self.open_answer is None or not answered:
             return answer
-        return self.open_answer(server or self.target.topic, sent, answer)
+        return self.open_answer(to, sent, answer)
 
-    def _call(
-        self,
-        method: str,
-        server: str | None,
-        context: dict[str, Any],
-        arguments: dict[str, Any],
-        answered: bool,
-    ) -> Any:
+    def _call(self, over: Callable[[Any], Any], server: str | None, to: str) -> Any:
         options = {"timeout": self.timeout, "call_monitor_timeout": self.monitor}
         client = oslo_messaging.get_rpc_client(self.transport, self.target, retry=RETRIES)
         called = client.prepare(**({"server": server} if server else {}), **options)
-        to = f"{method} on {server or self.target.topic}"
         if not self.reached.is_set():
             self._reach(client, to)
         began = time.monotonic()
         try:
-            if answered:
-                return called.call(context, method, **arguments)
-            return send(self.transport, called, context, method, arguments)
+            return over(called)
         except oslo_messaging.MessagingTimeout as err:
             waited = time.monotonic() - began  # less than the time-out without signs of life
             raise NoAnswer(f"{to}: no answer in {waited:.0f} s") from err

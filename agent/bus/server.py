@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -42,33 +42,39 @@ CallListener = Callable[[str, str, float], object]
 """Called after each answer with the method, the outcome, and the seconds it took."""
 
 
-@dataclass(slots=True)
-class RpcServer:
+class RpcServer(messaging.server.RPCServer):  # type: ignore[misc]  # it has no types
     """Answers calls with the methods of ``endpoints``, once the broker can be reached.
 
-    An endpoint has a ``target``, with namespace and version.
+    An endpoint has a ``target``, with namespace and version.  Each call is checked before the
+    broker sends many more.  oslo.messaging's own pool of threads would be dead for ever once no
+    thread could be started for a while, and its own ``start`` works once.
     """
 
-    transport: Any
-    target: Any
-    endpoints: Sequence[Any]
-    serving: threading.Event = field(default_factory=threading.Event)
-    """Set when calls can be answered; it stays set when the broker is lost."""
-    on_serving: Callable[[], object] = lambda: None
-    """Called when ``serving`` is set."""
-    at_once: frozenset[str] = frozenset()
-    """Methods that wait for nothing: they run in the thread that receives the calls, and their
-    answers are not sent."""
     largest: int = LARGEST
     """Bytes of a call; larger ones are dropped before they are parsed."""
     permit: Permit | None = None
     """Refuses calls that their senders may not make, and signs answers."""
-    on_answered: CallListener = lambda *_: None
-    outcome_of: Callable[[Any], str] = lambda _: OK
-    """Return the outcome of a call from its answer."""
-    _stopping: threading.Event = field(default_factory=threading.Event)
-    _server: "_Server | None" = None
-    _problem: str = ""
+    at_once: frozenset[str] = frozenset()
+    """Methods that wait for nothing: they run in the thread that receives the calls, and their
+    answers are not sent."""
+    _arrivals: Arrivals | None = None
+    _problem: str = AWAY
+
+    def __init__(self, transport: Any, target: Any, endpoints: Sequence[Any]) -> None:
+        super().__init__(transport, target, _Dispatcher(self, endpoints))
+        self.target = target
+        self.outcome_of: Callable[[Any], str] = lambda _: OK
+        """Returns the outcome of a call from its answer."""
+        self.on_answered: CallListener = lambda *_: None
+        self.on_serving: Callable[[], object] = lambda: None
+        """Called when ``serving`` is set."""
+        self.serving = threading.Event()
+        """Set when calls can be answered; it stays set when the broker is lost."""
+        self._stopping = threading.Event()
+        size = self.conf.executor_thread_pool_size
+        self._threads = ThreadPoolExecutor(size, thread_name_prefix=f"rpc {target.topic}")
+        self._slots = threading.Semaphore(2 * size)
+        """Calls that run or wait for a thread; meanwhile more of them wait at the broker."""
 
     def start(self) -> None:
         """Start in a thread, which waits for the broker.
@@ -79,8 +85,8 @@ class RpcServer:
 
     def _start(self) -> None:
         """Try until it works: an operator may correct credentials at the broker."""
-        self._server = until_it_works(self._started, self._stopping, self._note, LONGEST_PAUSE)
-        if self._server is not None:
+        until_it_works(self._listen, self._stopping, self._note, LONGEST_PAUSE)
+        if self._arrivals is not None:
             self.serving.set()
             LOG.info("Serving RPC calls on topic %s", self.target.topic)
             self.on_serving()
@@ -89,51 +95,38 @@ class RpcServer:
         self._problem = error
         LOG.warning("Can't serve RPC calls on topic %s, retrying: %s", self.target.topic, error)
 
-    def _started(self) -> "_Server":
-        server = _Server(self)
+    def _listen(self) -> None:
+        listener = None
         try:
-            server.start()
+            listener = self._create_listener()
+            queue = f"{self.target.topic}.{self.target.server}"
+            arrivals = Arrivals(listener, queue, self.largest)
+            listener.start(self._on_incoming)
         except Exception as err:
-            if server.listener is not None:
-                server.listener.cleanup()
+            if listener is not None:
+                listener.cleanup()
             raise TransportUnavailable(describe(err)) from err
-        return server
+        self.listener, self._arrivals = listener, arrivals
 
     def problem(self) -> str:
         """Return why no calls arrive; empty if they do, as far as this side knows."""
-        if not self.serving.is_set() or self._server is None or self._server.arrivals is None:
-            return self._problem or AWAY
-        return self._server.arrivals.problem or (
-            "" if self._server.arrivals.is_connected() else AWAY
-        )
-
-    def is_connected(self) -> bool:
-        """Return whether calls arrive: the server has started and is connected to the broker."""
-        return not self.problem()
+        if self._arrivals is None:
+            return self._problem
+        return self._arrivals.problem or ("" if self._arrivals.is_connected() else AWAY)
 
     def stop(self, within: float = 5.0) -> bool:
         """Finish running calls; return whether they ended within ``within`` seconds."""
         self._stopping.set()
-        if self._server is None or not self.serving.is_set():
+        if self._arrivals is None:
             return True
-        stopped = in_thread(self._server.finish, f"stop RPC {self.target.topic}")
+        stopped = in_thread(self._finish, f"stop RPC {self.target.topic}")
         return stopped in wait([stopped], within).done
 
-
-class _Server(messaging.server.RPCServer):  # type: ignore[misc]  # it has no types
-    """oslo.messaging's server, which checks each call before the broker sends many more.
-
-    Its own pool of threads would be dead for ever once no thread could be started for a while.
-    """
-
-    def __init__(self, rpc: RpcServer) -> None:
-        super().__init__(rpc.transport, rpc.target, _Dispatcher(rpc))
-        self._rpc = rpc
-        size = self.conf.executor_thread_pool_size
-        self._threads = ThreadPoolExecutor(size, thread_name_prefix=f"rpc {rpc.target.topic}")
-        self._slots = threading.Semaphore(2 * size)
-        """Calls that run or wait for a thread; meanwhile more of them wait at the broker."""
-        self.arrivals: Arrivals | None = None
+    def _finish(self) -> None:
+        """Take no more calls, and end those that run."""
+        self.listener.stop()
+        self._threads.shutdown()
+        self.listener.cleanup()
 
     def _on_incoming(self, incoming: Any) -> None:
         """Check the call, and have it run; an exception here would stop the listener."""
@@ -141,7 +134,7 @@ class _Server(messaging.server.RPCServer):  # type: ignore[misc]  # it has no ty
         self.dispatcher.check(call)
         name = call.message["method"]
         try:
-            if name in self._rpc.at_once:
+            if name in self.at_once:
                 self.dispatcher.dispatch(call)
             else:
                 self._slots.acquire()
@@ -157,36 +150,21 @@ class _Server(messaging.server.RPCServer):  # type: ignore[misc]  # it has no ty
         finally:
             self._slots.release()
 
-    def finish(self) -> None:
-        """Take no more calls, and end those that run."""
-        self.stop()
-        self._threads.shutdown()
-        self.wait()
-
-    def _create_listener(self) -> Any:
-        listener = super()._create_listener()
-        queue = f"{self._target.topic}.{self._target.server}"
-        self.arrivals = Arrivals(listener, queue, self._rpc.largest)
-        return listener
-
-
-_METHOD, _REFUSAL = "_checked_method", "_refusal"
-"""Keys that :meth:`_Dispatcher.check` adds to a message: the method, and why it is refused."""
-
 
 class _Dispatcher(messaging.dispatcher.RPCDispatcher):  # type: ignore[misc]  # it has no types
     """oslo.messaging's dispatcher, which answers a wrong call with an error, no traceback."""
 
-    def __init__(self, rpc: RpcServer) -> None:
-        super().__init__(list(rpc.endpoints), None)
+    def __init__(self, rpc: RpcServer, endpoints: Sequence[Any]) -> None:
+        super().__init__(list(endpoints), None)
         self.rpc = rpc
 
     def check(self, incoming: Any) -> None:
         """Find the method, and refuse a wrong call before the next one is read.  Never raises.
 
-        A call that was refused is kept without its arguments, which can be large.
+        ``incoming.checked`` has both then.  A call that was refused is kept without its arguments,
+        which can be large.
         """
-        message, method = incoming.message, None
+        message, method, refusal = incoming.message, None, None
         name, arguments = message.get("method"), message.get("args", {})
         try:
             method = self._method(message)
@@ -196,20 +174,19 @@ class _Dispatcher(messaging.dispatcher.RPCDispatcher):  # type: ignore[misc]  # 
                 raise _WrongArguments(f"{name}: {err}") from err
             if self.rpc.permit is not None:
                 self.rpc.permit(name, arguments, incoming.ctxt)
-            message[_METHOD] = method
-        except _WRONG_CALLS as err:
-            incoming.message = {"method": name, _METHOD: method, _REFUSAL: without_frames(err)}
-        except Exception:  # noqa: BLE001  the listener goes on
-            REFUSED_LOG.exception("A call of %r could not be checked", name)
-            refusal = NotPermitted("the call could not be checked")
-            incoming.message = {"method": name, _METHOD: method, _REFUSAL: refusal}
+        except Exception as err:  # noqa: BLE001  the listener goes on
+            refusal, incoming.message = without_frames(err), {"method": name}
+            if not isinstance(err, _WRONG_CALLS):
+                REFUSED_LOG.exception("A call of %r could not be checked", name)
+                refusal = NotPermitted("the call could not be checked")
+        incoming.checked = method, refusal
 
     def dispatch(self, incoming: Any) -> Any:
         """Return the answer.  :raises dispatcher.ExpectedException: with the caller's error."""
         began, outcome, message = time.monotonic(), FAILED, incoming.message
-        name, method = message["method"], message[_METHOD]
+        name, (method, refusal) = message["method"], incoming.checked
         try:
-            if (refusal := message.get(_REFUSAL)) is not None:
+            if refusal is not None:
                 raise refusal
             if incoming.client_timeout:  # the caller expects signs of life while it waits
                 answer = super().dispatch(incoming)

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from agent.bus.caller import NOBODY, REASON, Caller
@@ -30,23 +31,13 @@ LATER = "its agent applies the record at its next heartbeat"
 
 @dataclass(frozen=True, slots=True)
 class Switched:
-    """The result of switching a host.
-
-    ``called`` says whether the agent was called; ``why_not`` why it was not, or why
-    there is no ``answer``.
-    """
+    """The result of switching a host."""
 
     record: ServiceRecord
-    called: bool
-    why_not: str | None = None
+    outcome: str
+    """``called and answered: disabled``, or why the agent was not called or has not answered."""
     answer: str | None = None
-
-    @property
-    def call_outcome(self) -> str:
-        """The outcome of the call to the agent, as text."""
-        if self.answer is not None:
-            return f"called, answered {self.answer}"
-        return f"called, {self.why_not}" if self.called else f"not called: {self.why_not}"
+    """The agent's, ``None`` if there is none."""
 
 
 @dataclass(slots=True)
@@ -92,9 +83,8 @@ class Control:
         """
 
         def change(record: ServiceRecord) -> ServiceRecord:
-            return self.registry.set_forced_down(
-                host, forced_down=forced_down, expected_version=record.version
-            )
+            set_to = partial(self.registry.set_forced_down, host, forced_down=forced_down)
+            return set_to(expected_version=record.version)
 
         record = self._change(host, change)
         log_forced(record, caller)
@@ -103,8 +93,11 @@ class Control:
         return record
 
     def delete(self, host: str, caller: Caller) -> None:
-        """Delete a host's record.  :raises RegistryError: it could not be deleted."""
-        delete_record(self.registry, host)
+        """Delete the record that a host has now, and none that is created later.
+
+        :raises RegistryError: it could not be deleted.
+        """
+        self.registry.delete(host, uuid=self.registry.get_service(host).uuid)
         log_deleted(host, caller)
 
     def _change(self, host: str, change: Callable[[ServiceRecord], ServiceRecord]) -> ServiceRecord:
@@ -119,31 +112,22 @@ class Control:
 
     def _call(self, record: ServiceRecord, caller: Caller) -> Switched:
         """Call the agent of a record, unless there is a reason not to; log the outcome."""
-        why_not = reason_not_to_call(record, self.down_after, bus=self.compute_api is not None)
-        called, answer = why_not is None, None
-        reason = {REASON: record.disabled_reason} if record.disabled_reason else {}
-        if called and self.compute_api is not None:
+        api, answer = self.compute_api, None
+        why_not = reason_not_to_call(record, self.down_after, bus=api is not None)
+        if api is None or why_not is not None:
+            outcome = f"not called: {why_not}"
+        else:
+            reason = {REASON: record.disabled_reason} if record.disabled_reason else {}
+            about = caller.context() | reason
+            switch = partial(api.set_host_enabled, record.host, not record.disabled)
             try:
-                answer = self.compute_api.set_host_enabled(
-                    record.host,
-                    not record.disabled,
-                    record_version=record.version,
-                    about=caller.context() | reason,
-                )
+                answer = switch(record_version=record.version, about=about)
+                outcome = f"called and answered: {answer}"
             except Exception as err:  # noqa: BLE001  the record is changed, whatever the outcome
-                why_not = f"{err}; {LATER}"
-        switched = Switched(record, called, why_not, answer)
-        outcome = plain(switched.call_outcome)
+                outcome = f"called, {err}; {LATER}"
+        outcome = plain(outcome)
         LOG.info("%s: its agent was %s [%s]", record.host, outcome, caller.request_id)
-        return switched
-
-
-def delete_record(registry: Records, host: str) -> None:
-    """Delete the record that a host has now, and none that is created later.
-
-    :raises RegistryError: it could not be deleted.
-    """
-    registry.delete(host, uuid=registry.get_service(host).uuid)
+        return Switched(record, outcome, answer)
 
 
 def log_switched(record: ServiceRecord, caller: Caller) -> None:

@@ -1,7 +1,6 @@
 """The registry's options and settings, for compute-registry, for agents, and for computectl."""
 
 from dataclasses import dataclass, fields
-from typing import Any
 
 from oslo_config import cfg
 
@@ -118,19 +117,24 @@ class RegistryConfigError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RegistrySettings:
-    """The options of [registry]; times in seconds; ``rest_port`` is ``None`` without REST."""
+    """The options of [registry]; times in seconds; ``rest_port`` is 0 without REST."""
 
     access: str
     connection: str
-    down_after: float
+    service_down_time: float
     report_interval: float
     rest_bind: str
-    rest_port: int | None
+    rest_port: int
     auth_strategy: str
     trusted_proxy: str | None = None
     master_key: tuple[str, ...] = ()
     host_key: str = ""
     unsigned_calls: bool = False
+
+    @property
+    def down_after(self) -> float:
+        """Seconds without a heartbeat after which a service counts as down."""
+        return self.service_down_time
 
 
 def settings(conf: cfg.ConfigOpts) -> RegistrySettings:
@@ -144,14 +148,9 @@ def settings(conf: cfg.ConfigOpts) -> RegistrySettings:
             f"[registry] report_interval ({group.report_interval}) has to be below "
             f"service_down_time ({group.service_down_time}), or no service counts as up"
         )
-    converted: dict[str, Any] = {
-        "down_after": float(group.service_down_time),
-        "report_interval": float(group.report_interval),
-        "rest_port": group.rest_port or None,
-        "master_key": tuple(filter(None, group.master_key)),
-    }
-    unchanged = {field.name for field in fields(RegistrySettings)} - converted.keys()
-    return RegistrySettings(**converted, **{name: group[name] for name in unchanged})
+    values = {field.name: group[field.name] for field in fields(RegistrySettings)}
+    values["master_key"] = tuple(filter(None, group.master_key))
+    return RegistrySettings(**values)
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:

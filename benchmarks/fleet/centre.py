@@ -168,7 +168,7 @@ class Centre(Server):
         self.fleet = enter(fleet)
         transport = messaging.transport(bus)
         self._stack.callback(transport.cleanup)
-        self.client = RegistryClient.over(transport)
+        self.client = RegistryClient(transport)
         self._engine = sa.create_engine(url)
         self._stack.callback(self._engine.dispose)
 

@@ -14,7 +14,6 @@ from agent.registry import checks, errors
 from agent.registry.control import Control
 from agent.registry.record import ServiceRecord
 from compute_registry.rest.request import TRUE, UUIDS, Request
-from reportclient.plain_text import plain
 
 if TYPE_CHECKING:
     from compute_registry.store import SqlRegistry
@@ -105,7 +104,7 @@ def _change(
     if "status" in body:
         disabled, reason = body["status"] == "disabled", body.get("disabled_reason")
         switched = control.switch(host, disabled=disabled, reason=reason, caller=caller)
-        outcome = plain(switched.call_outcome).encode("ascii", "backslashreplace").decode()
+        outcome = switched.outcome.encode("ascii", "backslashreplace").decode()
         record, headers = switched.record, {OUTCOME: outcome}
     return record, headers
 

@@ -44,7 +44,7 @@ class Calls:
 
     def clients(self) -> tuple[RegistryClient, ComputeAgentAPI]:
         return (
-            RegistryClient.over(self.bus, 60, sign=self.operator.sign),
+            RegistryClient(self.bus, 60, sign=self.operator.sign),
             ComputeAgentAPI(self.bus, operator=self.operator),
         )
 

@@ -47,8 +47,8 @@ def test_malformed_messages_delay_no_heartbeat_and_no_disable(
 ) -> None:
     bus = transport(broker.url)
     sign = partial(signed, [host_key(MASTER, "host1")], "host1")
-    host = RegistryClient.over(bus, WITHIN, sign=sign)
-    operator = RegistryClient.over(bus, WITHIN, sign=Operator((MASTER,)).sign)
+    host = RegistryClient(bus, WITHIN, sign=sign)
+    operator = RegistryClient(bus, WITHIN, sign=Operator((MASTER,)).sign)
     api = ComputeAgentAPI(bus, timeout=WITHIN, operator=Operator((MASTER,)))
     agent, server = recording_agent(bus, "host1")
     server.permit = AgentPermissions(host_key(MASTER, "host1"), "host1")
@@ -93,6 +93,6 @@ def test_a_message_that_is_compressed_or_too_large_is_dropped(
     call = enveloped({"method": "list_services", "args": {"after": " " * 2**24}})
     send(broker, "compute-registry", [call])
     send(broker, "compute-registry", [call], compression="gzip")
-    operator = RegistryClient.over(transport(broker.url), 60, sign=Operator((MASTER,)).sign)
+    operator = RegistryClient(transport(broker.url), 60, sign=Operator((MASTER,)).sign)
     assert operator.list_services() == []
     assert "Dropped a message: 16777" in registry.log

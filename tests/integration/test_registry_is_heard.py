@@ -69,7 +69,7 @@ def test_a_host_is_down_after_the_outage_and_not_because_of_it(
         registry(tmp_path, DOWN_AFTER) as store,
     ):
         process.wait_for(lambda: "Serving RPC calls" in process.log)
-        agent = RegistryClient.over(transport(own_broker.url), 5)
+        agent = RegistryClient(transport(own_broker.url), 5)
         agent.heartbeat(Report("host1", "a", "6.5", []))
         begin(own_broker, full)
         try:

@@ -66,7 +66,7 @@ def test_two_instances_serve_a_fleet_and_one_may_die(
         RegistryProcess(directory(tmp_path / name), transport_url=broker.url, more=more)
         for name in ("one", "two")
     ]
-    client = RegistryClient.over(transport(broker.url), timeout=30)
+    client = RegistryClient(transport(broker.url), timeout=30)
     try:
         threads = [threading.Thread(target=each.start) for each in instances]
         for thread in threads:
@@ -93,7 +93,7 @@ def test_two_instances_serve_a_fleet_and_one_may_die(
 def test_calls_end_and_come_back_when_the_registry_or_the_broker_is_killed(
     own_broker: RabbitMQ, transport: Callable[[str], Any], tmp_path: Path
 ) -> None:
-    client = RegistryClient.over(transport(own_broker.url), timeout=2)
+    client = RegistryClient(transport(own_broker.url), timeout=2)
     with RegistryProcess(tmp_path, transport_url=own_broker.url) as registry:
         until(lambda: client.heartbeat(Report("host1", "a", "6.5", [])))
         registry.kill9()
@@ -117,7 +117,7 @@ def test_an_operator_gets_through_while_a_host_changes_its_record(
         functools.partial(signed, [host_key("master", "host1")], "host1"),
         threading.Event(),
     )
-    client = RegistryClient.over(transport(broker.url), 60, sign=keys)
+    client = RegistryClient(transport(broker.url), 60, sign=keys)
 
     def change() -> int:
         for number in itertools.count():

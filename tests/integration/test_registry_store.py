@@ -103,7 +103,7 @@ def over_rpc(endpoint: RegistryEndpoint) -> Iterator[RegistryClient]:
     server = RpcServer(bus, target, [endpoint])
     server.start()
     assert server.serving.wait(60)
-    yield RegistryClient.over(bus)
+    yield RegistryClient(bus)
     assert server.stop(30)
     bus.cleanup()
 
@@ -790,7 +790,7 @@ def test_the_log_says_by_whom_and_why_a_record_was_changed_over_rpc(
 ) -> None:
     caplog.set_level("INFO")
     eve = Caller("req-1", "eve", None, "rack\x1b[2J 1")
-    client = RegistryClient(over_rpc.rpc, eve)
+    client = RegistryClient(over_rpc.rpc.transport, caller=eve)
     client.heartbeat(Report("host1", "a1", "6.1", ()))
     client.set_status(StatusChange("host1", disabled=True, reason="new disks"))
     client.set_forced_down("host1", forced_down=True)

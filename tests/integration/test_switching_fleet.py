@@ -44,7 +44,7 @@ def registry(tmp_path: Path, broker: RabbitMQ) -> Iterator[RegistryProcess]:
 @pytest.fixture(scope="module")
 def client(broker: RabbitMQ) -> Iterator[RegistryClient]:
     transport = messaging.transport(broker.url)
-    yield RegistryClient.over(transport, timeout=30)
+    yield RegistryClient(transport, timeout=30)
     transport.cleanup()
 
 

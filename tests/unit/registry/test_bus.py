@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -153,6 +154,15 @@ def test_no_message_stops_a_server(client: RpcClient, caplog: pytest.LogCaptureF
         send(body)
         assert client.call("double", number=2) == 4
     assert "Unexpected exception" not in caplog.text, "oslo.messaging's, before it sleeps"
+
+
+def test_a_message_has_no_key_that_says_how_it_was_checked(
+    client: RpcClient, endpoint: Endpoint
+) -> None:
+    call = {"method": "double", "args": {"number": 1}, "namespace": "n", "version": "1.0"}
+    send(json.dumps(call | {"_refusal": "x", "_checked_method": "y"}).encode())
+    eventually(lambda: endpoint.outcomes == [("double", "ok")])
+    assert client.call("double", number=2) == 4
 
 
 def test_a_call_that_fails_at_once_does_not_stop_the_listener(

@@ -38,7 +38,7 @@ def load(tmp_path: Path, text: str) -> opts.RegistrySettings:
 def test_by_default_there_is_no_registry(tmp_path: Path) -> None:
     found = load(tmp_path, "")
     assert found.connection == ""
-    assert (found.access, found.rest_port, found.auth_strategy) == ("direct", None, "keystone")
+    assert (found.access, found.rest_port, found.auth_strategy) == ("direct", 0, "keystone")
     assert (found.down_after, found.report_interval) == (60.0, 10.0)
 
 

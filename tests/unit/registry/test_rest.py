@@ -408,7 +408,7 @@ def test_answers_have_the_shapes_that_nova_has_schemas_for() -> None:
 def test_the_answer_says_what_became_of_the_call_to_the_agent() -> None:
     api = Api()
     api("PUT", f"/v2.1/os-services/{UUID}", {"status": "disabled"}, "2.53")
-    assert api.headers["X-Compute-Agent"] == "called, answered disabled"
+    assert api.headers["X-Compute-Agent"] == "called and answered: disabled"
     api = Api(silent_for=100.0)
     api("PUT", f"/v2.1/os-services/{UUID}", {"status": "disabled"}, "2.53")
     assert api.headers["X-Compute-Agent"].startswith("not called: host1 is down")
