@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from queue import SimpleQueue
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from agent.bus.caller import Caller
 from agent.bus.errors import NotPermitted
@@ -33,7 +33,6 @@ BOUND_BY: Mapping[str, str] = {
 """The argument of each change that says what it was made for: a replay finds another record."""
 
 _REPORTED = {each.name for each in fields(Report)}
-R = TypeVar("R")
 
 
 def _answered(method: Callable[..., Any]) -> Callable[..., Answer]:
@@ -52,20 +51,9 @@ def _answered(method: Callable[..., Any]) -> Callable[..., Answer]:
     return answer
 
 
-def _read(kind: Callable[..., R], arguments: Mapping[str, Any]) -> R:
-    """Return the value of a call's arguments.
-
-    :raises InputRefused: one is missing or not known.  What is wrong with their values raises too.
-    """
-    try:
-        return kind(**arguments)
-    except TypeError as err:
-        raise InputRefused(str(err)) from err
-
-
-def _report(arguments: Mapping[str, Any]) -> Report:
+def _report(host: str, address: str, more: Mapping[str, Any]) -> Report:
     """Return the report in a call's arguments, without those of later versions."""
-    return _read(Report, {name: arguments[name] for name in arguments.keys() & _REPORTED})
+    return Report(host, address, **{name: more[name] for name in more.keys() & _REPORTED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +88,12 @@ class RegistryEndpoint:
         return self.store.get_service(host)
 
     @_answered
-    def heartbeat(self, _: Context, **arguments: Any) -> ServiceRecord:
+    def heartbeat(self, _: Context, host: str, address: str, **more: Any) -> ServiceRecord:
         """Record a heartbeat; arguments of later versions are ignored.
 
         :raises RegistryUnavailable: an earlier heartbeat of this host has no answer yet.
         """
-        report = _report(arguments)
+        report = _report(host, address, more)
         with self._lock:
             if report.host in self._reporting:
                 text = f"an earlier heartbeat of {report.host} has no answer yet"
@@ -117,9 +105,9 @@ class RegistryEndpoint:
             self._reporting.remove(report.host)
 
     @_answered
-    def holders(self, _: Context, **arguments: Any) -> list[ServiceRecord]:
+    def holders(self, _: Context, host: str, address: str, **more: Any) -> list[ServiceRecord]:
         """Return the records that have a root of a report, and that of its host."""
-        return self.store.holders(_report(arguments))
+        return self.store.holders(_report(host, address, more))
 
     @_answered
     def keep_alive(
@@ -129,10 +117,16 @@ class RegistryEndpoint:
         self.received.put(Report(host, address, known_version=version))
 
     @_answered
-    def set_status(self, context: Context, **arguments: Any) -> ServiceRecord:
-        """Disable or enable a host."""
+    def set_status(
+        self, context: Context, host: str, *, disabled: bool, **more: Any
+    ) -> ServiceRecord:
+        """Disable or enable a host; a change with an unknown condition is refused."""
         by_host = bool(context.get(SIGNED_BY))
-        changed = self.store.set_status(_read(StatusChange, arguments), by_host=by_host)
+        try:
+            change = StatusChange(host, disabled=disabled, **more)
+        except TypeError as err:
+            raise InputRefused(str(err)) from err
+        changed = self.store.set_status(change, by_host=by_host)
         log_switched(changed, Caller.from_context(context))
         return changed
 

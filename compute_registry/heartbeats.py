@@ -37,8 +37,8 @@ class Heartbeats:
     store: SqlRegistry
     received: "SimpleQueue[Report]"
     agents: ComputeAgentAPI
-    connected: Callable[[], bool]
-    """Returns whether heartbeats can arrive; while they can't, no host gets more silent."""
+    problem: Callable[[], str]
+    """Returns why no heartbeats can arrive, empty if they can; else no host gets more silent."""
     probe: Callable[[], object] = lambda: None
     """Called once a second, to find out."""
 
@@ -58,7 +58,7 @@ class Heartbeats:
             report = self.received.get()
             beats[report.host] = report
         try:
-            changed = self.store.keep_alive(beats) if beats or self.connected() else []
+            changed = self.store.keep_alive(beats) if beats or not self.problem() else []
             for host, version, disabled in changed:
                 LOG.info("Calling the agent of %s, which has not seen version %s", host, version)
                 self.agents.set_host_enabled(

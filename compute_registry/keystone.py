@@ -15,7 +15,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from hashlib import sha256
 from ipaddress import ip_address
 from typing import Any, TypeVar
@@ -31,31 +31,24 @@ from werkzeug.exceptions import Forbidden, HTTPException, ServiceUnavailable, Un
 from werkzeug.wrappers import Request, Response
 
 from agent.loop import in_thread
-from compute_registry.page.blueprint import PATH
 
 LOG = logging.getLogger(__name__)
 GROUP = "keystone_authtoken"
 TOKEN = "HTTP_X_AUTH_TOKEN"  # noqa: S105  a header's name
-NEEDS_TOKEN = (
-    f"the API takes a token in X-Auth-Token, such as `openstack token issue` prints; id and secret "
-    f"of an application credential only open {PATH}"
-)
 WITHIN = 10
 """Seconds; the default of ``[keystone_authtoken] http_connect_timeout``."""
 AT_ONCE, OF_ONE = 8, 6
 """Calls to Keystone at the same time: of all clients, and of one."""
-WAITING = 44
-"""Requests that wait for a turn; the server has threads for others besides."""
+WAITING, OF_ONE_WAITING = 44, 33
+"""Requests that wait for a turn, of all clients and of one; the server has threads besides."""
 LATER = "try again in a moment"
 BAD_FOR = 30.0
 """Seconds for which a token that Keystone refused is refused without another call."""
 MOST_BAD = 10_000
 """Refused tokens that are remembered; the oldest entry is dropped first."""
 CACHED = 256
-"""Application credentials whose tokens are cached; the oldest entry is dropped first."""
+"""Application credentials whose tokens are cached; the least recently used is dropped first."""
 T = TypeVar("T")
-Credentials = tuple[str, str]
-LogIn = Callable[[Credentials], Any]
 Refuse = Callable[[dict[str, Any], HTTPException], WSGIApplication]
 """Returns the answer to a request that is refused."""
 
@@ -74,8 +67,8 @@ class KeystoneCalls:
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _running: Counter[str] = field(default_factory=Counter)
     """The number of calls by client."""
-    _waiting: dict[object, str] = field(default_factory=dict)
-    """The requests that wait, each with its client, in their order."""
+    _waiting: Counter[str] = field(default_factory=Counter)
+    """The number of requests that wait for a turn by client."""
 
     def __call__(self, call: Callable[[], T], client: str) -> T:
         """Return the result of a call; ``client`` is an address.
@@ -85,10 +78,11 @@ class KeystoneCalls:
         until = time.monotonic() + self.within
         self._take_turn(client)
         try:
-            job = in_thread(partial(self._run, call, client), "call to Keystone")
+            job = in_thread(call, "call to Keystone")
         except RuntimeError:  # no thread can be started
             self._end_turn(client)
             raise
+        job.add_done_callback(lambda _: self._end_turn(client))
         try:
             return job.result(max(0.0, until - time.monotonic()))
         except TimeoutError as err:
@@ -96,38 +90,24 @@ class KeystoneCalls:
             raise TimeoutError(text) from err
 
     def _take_turn(self, client: str) -> None:
-        request, patience = object(), self.within / 2
+        patience = self.within / 2
         with self._changed:
-            places = list(self._waiting.values())
-            if len(places) >= WAITING or places.count(client) >= WAITING * OF_ONE // AT_ONCE:
+            if self._waiting.total() >= WAITING or self._waiting[client] >= OF_ONE_WAITING:
                 raise TimeoutError(f"too many requests wait for Keystone: {LATER}")
-            self._waiting[request] = client
-            try:
-                if not self._changed.wait_for(lambda: self._next() is request, patience):
-                    raise TimeoutError(f"Keystone was busy for {patience:g} s: {LATER}")
-                self._running[client] += 1
-            finally:
-                del self._waiting[request]
-                self._changed.notify_all()
+            self._waiting[client] += 1
+            free = self._changed.wait_for(lambda: self._has_turn(client), patience)
+            self._waiting[client] -= 1
+            if not free:
+                raise TimeoutError(f"Keystone was busy for {patience:g} s: {LATER}")
+            self._running[client] += 1
 
-    def _next(self) -> object | None:
-        """Return the request that gets the next turn, if one is free."""
-        if self._running.total() >= AT_ONCE:
-            return None
-        return next(
-            (each for each, who in self._waiting.items() if self._running[who] < OF_ONE), None
-        )
-
-    def _run(self, call: Callable[[], T], client: str) -> T:
-        try:
-            return call()
-        finally:
-            self._end_turn(client)
+    def _has_turn(self, client: str) -> bool:
+        return self._running[client] < OF_ONE and self._running.total() < AT_ONCE
 
     def _end_turn(self, client: str) -> None:
         with self._changed:
             self._running[client] -= 1
-            self._running += Counter()  # without clients that have none
+            self._running, self._waiting = +self._running, +self._waiting  # without the zeros
             self._changed.notify_all()
 
 
@@ -143,8 +123,7 @@ class TokenChecks(auth_token.AuthProtocol):  # type: ignore[misc]
             conf.register_opts(options, group)
         conf.set_default("http_connect_timeout", WITHIN, GROUP)
         group = conf[GROUP]
-        self.refuse, self.uri = refuse, group.www_authenticate_uri
-        self.calls = KeystoneCalls(group.http_connect_timeout)
+        self.refuse, self.calls = refuse, KeystoneCalls(group.http_connect_timeout)
         self._thread = threading.local()
         self._bad: OrderedDict[bytes, float] = OrderedDict()
         super().__init__(application, {"oslo_config_config": conf, "log_name": __name__})
@@ -153,9 +132,6 @@ class TokenChecks(auth_token.AuthProtocol):  # type: ignore[misc]
         """WSGI."""
         self._thread.client = environ.get("REMOTE_ADDR", "")
         try:
-            if TOKEN not in environ and "HTTP_AUTHORIZATION" in environ:
-                challenge = WWWAuthenticate("keystone", {"uri": self.uri})
-                raise Unauthorized(NEEDS_TOKEN, www_authenticate=challenge)
             answer: Iterable[bytes] = super().__call__(environ, start_response)
         except HTTPException as err:
             return self.refuse(environ, err)(environ, start_response)
@@ -194,28 +170,23 @@ class TokenChecks(auth_token.AuthProtocol):  # type: ignore[misc]
             raise unreachable(err) from err
 
 
-@dataclass(slots=True)
 class Login:
     """WSGI middleware in front of keystonemiddleware, for the page.
 
     ``log_in`` returns the keystoneauth plugin of an application credential.
     """
 
-    application: WSGIApplication
-    log_in: LogIn
-    session: Any
-    calls: KeystoneCalls
-    refuse: Refuse
-    plugins: OrderedDict[Credentials, Any] = field(default_factory=OrderedDict)
+    def __init__(self, checks: "TokenChecks", log_in: Callable[[str, str], Any]) -> None:
+        self.checks, self.log_in = checks, lru_cache(CACHED)(log_in)
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         """WSGI."""
-        answer = self.application
+        answer: WSGIApplication = self.checks
         if TOKEN not in environ:  # else sent by a program, or by a proxy that authenticates users
             try:
                 answer = self._authenticate(Request(environ))
             except HTTPException as err:
-                answer = self.refuse(environ, err)
+                answer = self.checks.refuse(environ, err)
         return answer(environ, start_response)
 
     def _authenticate(self, request: Request) -> Response:
@@ -233,28 +204,25 @@ class Login:
             raise _challenge(
                 "log in with the id and the secret of an application credential of Keystone"
             )
-        credentials = given.username, given.password
-        environ = request.environ
-        plugin = self.plugins.get(credentials)
+        plugin = self.log_in(given.username, given.password)
+        answer = self._answer(request, plugin)
+        if answer.status_code == Unauthorized.code and plugin.invalidate():
+            answer = self._answer(request, plugin)  # its token was revoked: with a new one
+        return answer
+
+    def _answer(self, request: Request, plugin: Any) -> Response:
+        get_token = partial(plugin.get_token, self.checks.session)
         try:
-            if plugin is not None:  # it has a token, most times, and waits for no other client
-                token = plugin.get_token(self.session)
-            else:
-                plugin = self.log_in(credentials)
-                login = partial(plugin.get_token, self.session)
-                token = self.calls(login, environ.get("REMOTE_ADDR", ""))
+            if plugin.get_auth_state() is None:
+                token = self.checks.calls(get_token, request.remote_addr or "")
+            else:  # it has a token, most times, and waits for no other client
+                token = get_token()
         except (ksa.Unauthorized, ksa.NotFound, ksa.BadRequest) as err:
-            self.plugins.pop(credentials, None)
+            plugin.invalidate()
             raise _challenge("Keystone refused this application credential") from err
         except (ksa.ClientException, OSError) as err:
             raise unreachable(err) from err
-        answer = Response.from_app(self.application, {**environ, TOKEN: token}, buffered=True)
-        if answer.status_code == Unauthorized.code and self.plugins.pop(credentials, None):
-            return self._authenticate(request)  # its token was revoked: with a new one
-        self.plugins[credentials] = plugin  # only valid ones: invented ones would fill the cache
-        while len(self.plugins) > CACHED:
-            self.plugins.popitem(last=False)
-        return answer
+        return Response.from_app(self.checks, {**request.environ, TOKEN: token}, buffered=True)
 
 
 def unreachable(err: Exception) -> ServiceUnavailable:
@@ -283,10 +251,9 @@ def keystone_login(checks: TokenChecks, conf: Any) -> Login:
     """Return the login with the Keystone of ``checks``, in front of it."""
     url = conf[GROUP].auth_url or conf[GROUP].www_authenticate_uri
 
-    def log_in(credentials: Credentials) -> Any:
-        id_, secret = credentials
+    def log_in(id_: str, secret: str) -> Any:
         return v3.ApplicationCredential(
             url, application_credential_id=id_, application_credential_secret=secret
         )
 
-    return Login(checks, log_in, checks.session, checks.calls, checks.refuse)
+    return Login(checks, log_in)

@@ -78,7 +78,7 @@ def main(args: Sequence[str] | None = None) -> None:
         logs.limit_repeats(*REPEATING)
         LOG.info("%s %s", config.PROG, version())
         systemd, settings = Systemd.from_environment(), opts.settings(conf)
-        process = _Process(conf, arguments, settings, stop, systemd, _monitoring(conf))
+        process = _Process(conf, arguments, settings, stop, systemd)
         signal.signal(signal.SIGHUP, lambda *_: process.reload_requested.set())
         signal.signal(signal.SIGUSR2, lambda _, frame: guru.dump(conf, frame))
         process.run()
@@ -91,20 +91,6 @@ def main(args: Sequence[str] | None = None) -> None:
     logging.shutdown()
     # sys.exit would wait for threads that wait for an unreachable broker.
     os._exit(0)
-
-
-def _monitoring(conf: Any) -> "RegistryMonitoring | None":
-    """Return the metrics and health, or ``None`` if [monitoring] does not enable them.
-
-    :raises RegistryConfigError: prometheus-client is not installed.
-    """
-    settings = metrics_opts.settings(conf)
-    if not settings.is_on:
-        return None
-    metrics_opts.require_library(opts.RegistryConfigError)
-    from compute_registry.metrics import RegistryMonitoring  # noqa: PLC0415  only if enabled
-
-    return RegistryMonitoring(settings)
 
 
 @dataclass(slots=True)
@@ -138,11 +124,7 @@ class _Process:
             stack.callback(database.dispose)
             transport = self._transport()
             store = self.store = SqlRegistry(database, settings.down_after)
-            if (monitoring := self.monitoring) is not None:  # shows the wait for the database
-                store.listener = monitoring.numbers.count_transaction
-                monitoring.observe(store, self._broker)
-                monitoring.start()
-                stack.callback(monitoring.stop)
+            self._monitor(store, stack)  # shows the wait for the database
             self._wait_for_database(database)
             if self.stop.is_set():
                 return
@@ -183,15 +165,12 @@ class _Process:
 
     def _broker(self) -> str:
         """Return the problem of the connection to the broker; empty if there is none."""
-        if not self.conf.transport_url or self._is_heard():
+        if not self.conf.transport_url:
             return ""
-        if self.rpc is not None and not self.rpc.problem():
-            return "the message broker delivers no messages: RPC calls do not arrive"
-        return "no connection to the message broker: RPC calls do not arrive"
-
-    def _is_heard(self) -> bool:
-        rpc, echo = self.rpc, self.echo
-        return rpc is not None and not rpc.problem() and echo is not None and echo.is_heard()
+        if self.rpc is None or self.echo is None or self.rpc.problem():
+            return "no connection to the message broker: RPC calls do not arrive"
+        silent = "the message broker delivers no messages: RPC calls do not arrive"
+        return "" if self.echo.is_heard() else silent
 
     def _use_keys(self, operator: Operator | None) -> None:
         if self.rpc is not None and self.agents is not None:
@@ -224,6 +203,20 @@ class _Process:
 
         until_it_works(database.prepare, self.stop, log, LONGEST_PAUSE, RegistryUnavailable)
 
+    def _monitor(self, store: SqlRegistry, stack: ExitStack) -> None:
+        """Serve metrics and health, if [monitoring] enables them.
+
+        :raises RegistryConfigError: prometheus-client is not installed.
+        """
+        settings = metrics_opts.settings(self.conf)
+        if settings.is_on:
+            metrics_opts.require_library(opts.RegistryConfigError)
+            from compute_registry.metrics import RegistryMonitoring  # noqa: PLC0415  only if enabled
+
+            self.monitoring = RegistryMonitoring(settings, store, self._broker)
+            self.monitoring.start()
+            stack.callback(self.monitoring.stop)
+
     def _serve_rpc(self, store: SqlRegistry, transport: Any, stack: ExitStack) -> None:
         exchange = self.conf.control_exchange
         agents = ComputeAgentAPI(transport, exchange=exchange, timeout=AGENT_WITHIN)
@@ -235,11 +228,11 @@ class _Process:
         server = RpcServer(transport, topic(server=name), [endpoint])
         server.outcome_of, server.at_once = wire.outcome, frozenset({"keep_alive", "echo"})
         if self.monitoring is not None:
-            server.on_answered = self.monitoring.numbers.count_call
+            server.on_answered = self.monitoring.count_call
         self.rpc, self.agents, self.echo = server, agents, echo
         self._use_keys(_operator(self.settings))
         server.start()
-        heartbeats = Heartbeats(store, endpoint.received, agents, self._is_heard, echo.send)
+        heartbeats = Heartbeats(store, endpoint.received, agents, self._broker, echo.send)
         keep_running(partial(heartbeats.run, self.stop), "heartbeats", self.stop)
         stack.callback(heartbeats.record)
         stack.callback(server.stop, STOP_WITHIN)

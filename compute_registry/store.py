@@ -22,7 +22,6 @@ from agent.registry.errors import RegistryUnavailable, UnknownHost
 from agent.registry.record import DOWN_AFTER, ServiceRecord, is_alive
 from compute_registry.database.fleet_database import FleetDatabase
 from compute_registry.database.tables import CLOCK, NOW, ROOTS, SERVICES, TICK
-from reportclient.plain_text import plain
 
 VERSION_EPOCH = 1577836800
 """2020-01-01 in UTC: seconds since then fit the column ``version`` until 2088."""
@@ -280,9 +279,8 @@ class SqlRegistry:
         deletion = row.where(sa.or_(_ROW.last_seen.is_(None), _ROW.forced_down, _DOWN))
 
         def work(sql: sa.Connection) -> ServiceRecord | None:
-            if sql.execute(deletion, {"down_after": self.down_after}).rowcount:
-                return None
-            return self._existing(sql, host)
+            deleted = sql.execute(deletion, {"down_after": self.down_after}).rowcount
+            return None if deleted else self._existing(sql, host)
 
         record = self._run(work)
         if record is not None and uuid is not None and record.uuid != checks.require_uuid(uuid):
@@ -364,10 +362,7 @@ def _from_rows(rows: Iterable[dict[str, Any]]) -> Iterator[ServiceRecord]:
         of_host = list(group)
         values = {**of_host[0]}
         del values["root"]
-        for name in ("disabled_at", "last_seen"):
-            values[name] = _time(values[name])
-        for name in ("disabled_reason", "agent_version", "degraded"):
-            values[name] = values[name] and plain(values[name], "\n")  # for a terminal
+        values |= {name: _time(values[name]) for name in ("disabled_at", "last_seen")}
         if values["silent_for"] is not None:  # negative after the database's clock was set back
             values["silent_for"] = max(0.0, float(values["silent_for"]))
         values["roots"] = tuple(row["root"] for row in of_host if row["root"] is not None)

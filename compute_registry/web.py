@@ -10,7 +10,7 @@ import waitress
 from flask import Flask, Response, request
 from keystonemiddleware import audit
 from oslo_middleware.request_id import RequestId
-from werkzeug.exceptions import HTTPException, InternalServerError, MethodNotAllowed, NotFound
+from werkzeug.exceptions import HTTPException
 
 from agent.placement import adapter_from_conf
 from agent.registry.control import Control
@@ -25,7 +25,6 @@ from compute_registry.rest.policy import Allowed, allow_all, allowed_by_policy
 from compute_registry.rest.request import LONGEST_BODY, Request
 from reportclient.errors import AuthenticationFailed
 from reportclient.http import PlacementAPI
-from reportclient.plain_text import plain
 
 LOG = logging.getLogger(__name__)
 THREADS = 64
@@ -70,7 +69,8 @@ def registry_app(
     app.request_class = Request
     app.config |= {"MAX_CONTENT_LENGTH": LONGEST_BODY, "PROVIDE_AUTOMATIC_OPTIONS": False}
     app.url_map.strict_slashes = app.url_map.merge_slashes = False
-    app.register_error_handler(Exception, _refused)
+    app.register_error_handler(RegistryError, lambda err: _error(http_error(err)))
+    app.register_error_handler(HTTPException, _error)
     add_api(app, control, allowed)
     add_page(app, control, placement or PlacementReads(None), allowed)
     return app
@@ -86,22 +86,6 @@ def split(
 def is_discovery(environ: dict[str, Any]) -> bool:
     """Whether a request is for the API's versions, which everyone may read."""
     return environ.get("PATH_INFO", "").rstrip("/") in ("", "/v2.1")
-
-
-def _refused(err: Exception) -> Response:
-    """Return the answer to a request that ended with an error."""
-    if isinstance(err, RegistryError):
-        err = http_error(err)
-    elif not isinstance(err, HTTPException):
-        LOG.error("%s %s", request.method, plain(request.path), exc_info=err)
-        err = InternalServerError("unexpected error: see the log of compute-registry")
-    elif err is request.routing_exception and isinstance(err, NotFound):
-        err.description = f"{request.path!a} is not served; docs/registry.rst lists what is served"
-    elif isinstance(err, MethodNotAllowed):
-        err.description = f"{request.path!a} does not support the method {request.method}"
-        if is_page(request.environ):
-            err.description = "this page is read-only"
-    return _error(err)
 
 
 def refused(app: Flask, environ: dict[str, Any], err: HTTPException) -> Response:

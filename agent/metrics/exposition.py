@@ -77,7 +77,7 @@ class Requests(WSGIRequestHandler):
         LOG.debug(format, *args)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Exposition:
     """The metrics of one process, served over HTTP and written to a file."""
 

@@ -5,7 +5,7 @@ errors into the registry's; a transaction costs about the same CPU with it.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -158,31 +158,27 @@ def _prepare(sql: sa.Connection) -> None:
         sql.exec_driver_sql("PRAGMA user_version = 1")
     inspector = sa.inspect(sql)
     for table in METADATA.sorted_tables:
-        there = inspector.has_table(table.name)
-        if there and (wrong := _wrong_columns(table, inspector.get_columns(table.name))):
+        columns = {each.name: _length(each.type) for each in table.columns}
+        if not inspector.has_table(table.name):
+            continue
+        found = inspector.get_columns(table.name)
+        there = {each["name"]: _length(each["type"]) for each in found}
+        needed = {each["name"] for each in found if not each["nullable"] and not each["default"]}
+        wrong = {name for name, _ in columns.items() - there.items()} | (needed - columns.keys())
+        if wrong:
             raise RegistryConfigError(
                 "[registry] connection: the database has tables of another version of compute-"
-                f"registry, or of another program ({table.name}: {', '.join(wrong)}): create an "
-                "empty database and connect to it; each agent creates its record again, and a "
-                "disabled host stays disabled"
+                f"registry, or of another program ({table.name}: {', '.join(sorted(wrong))}): "
+                "create an empty database and connect to it; each agent creates its record again, "
+                "and a disabled host stays disabled"
             )
     METADATA.create_all(sql)
     if sql.execute(sa.select(CLOCK_ROW.c.id)).first() is None:
         sql.execute(CLOCK_ROW.insert().values(id=1, seconds=0.0, ticked_at=0.0))
 
 
-def _wrong_columns(table: sa.Table, columns: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the columns of ours that a table lacks or has too short, and what it needs besides."""
-    there = {each["name"]: each for each in columns}
-    wrong = [
-        column.name
-        for column in table.columns
-        if column.name not in there
-        or getattr(there[column.name]["type"], "length", None)
-        != getattr(column.type, "length", None)
-    ]
-    needed = (each for each in there.values() if not each["nullable"] and each["default"] is None)
-    return wrong + [each["name"] for each in needed if each["name"] not in table.columns]
+def _length(kind: sa.types.TypeEngine[Any]) -> int | None:
+    return getattr(kind, "length", None)
 
 
 def _one_line(err: Exception) -> str:

@@ -125,6 +125,8 @@ def begin(config_file: str, directory: str, first: str, count: str, each_host: H
         replace(common, host=name_of(each), state_path=Path(directory, name_of(each)))
         for each in range(int(first), int(first) + int(count))
     ]
+    for each in hosts:
+        each.state_path.mkdir(exist_ok=True)
     with ThreadPoolExecutor(STARTING_AT_ONCE) as pool:
         list(pool.map(lambda settings: each_host(settings, api, transport), hosts))
     print("ready", flush=True)

@@ -1,6 +1,7 @@
 """What compute-registry counts, and what it says of its health."""
 
-import pytest
+from pathlib import Path
+
 from prometheus_client import CollectorRegistry
 
 from agent import version
@@ -11,7 +12,8 @@ from agent.registry.checks import Report, StatusChange
 from agent.registry.errors import HostTaken, RegistryUnavailable
 from compute_registry.database.fleet_database import FleetDatabase
 from compute_registry.metrics import RegistryMonitoring
-from tests.registries import watched_registry
+from compute_registry.store import SqlRegistry
+from tests.registries import registry_at, watched_registry
 from tests.unit.registry.fakes import EmptyDatabase
 
 
@@ -19,18 +21,15 @@ def value(collected: CollectorRegistry, name: str, **labels: str) -> float | Non
     return collected.get_sample_value(f"compute_registry_{name}", labels)
 
 
-@pytest.fixture
-def watched() -> RegistryMonitoring:
-    return RegistryMonitoring(MonitoringSettings())
+def watched_by(store: SqlRegistry, broker: str = "") -> RegistryMonitoring:
+    return RegistryMonitoring(MonitoringSettings(), store, lambda: broker)
 
 
-def test_hosts_are_counted_by_state_and_none_where_nobody_knows(
-    watched: RegistryMonitoring, tmp_path
-) -> None:
+def test_hosts_are_counted_by_state_and_none_where_nobody_knows(tmp_path: Path) -> None:
     database = FleetDatabase.from_url(f"sqlite:///{tmp_path}/registry.sqlite")
     database.prepare()
-    store = watched_registry(database, watched.numbers.count_transaction)
-    watched.observe(store, lambda: "")
+    store = registry_at(database)
+    watched = watched_by(store)
     for host in ("a", "b", "c"):
         store.heartbeat(Report(host, host, None, ()))
     store.set_status(StatusChange("a", disabled=True))
@@ -51,17 +50,15 @@ def test_hosts_are_counted_by_state_and_none_where_nobody_knows(
     database.dispose()
 
 
-def test_calls_are_timed(watched: RegistryMonitoring) -> None:
-    watched.numbers.count_call("heartbeat", OK, 0.5)
+def test_calls_are_timed() -> None:
+    watched = watched_by(watched_registry(EmptyDatabase()))
+    watched.count_call("heartbeat", OK, 0.5)
     assert value(watched.collected, "rpc_call_seconds_sum", method="heartbeat") == 0.5
 
 
-def test_a_lost_database_is_not_ready_and_counted_and_told_as_it_is(
-    watched: RegistryMonitoring,
-) -> None:
-    assert watched.readyz()[0] == "503 Service Unavailable"
+def test_a_lost_database_is_not_ready_and_counted_and_told_as_it_is() -> None:
     database = EmptyDatabase()
-    watched.observe(watched_registry(database, watched.numbers.count_transaction), lambda: "")
+    watched = watched_by(watched_registry(database))
     assert watched.readyz() == ("200 OK", ["database: ok", "broker: ok"])
     assert value(watched.collected, "build_info", version=version()) == 1
     database.away = "the database is away"
@@ -70,7 +67,7 @@ def test_a_lost_database_is_not_ready_and_counted_and_told_as_it_is(
     assert value(watched.collected, "check_ok", check="database") == 0
     assert value(watched.collected, "hosts", state="up", status="enabled") is None
     assert value(watched.collected, "database_failures_total") > 0
-    watched.observe(watched_registry(EmptyDatabase()), lambda: "it is lost")
+    watched = watched_by(watched_registry(EmptyDatabase()), "it is lost")
     assert watched.readyz() == ("503 Service Unavailable", ["database: ok", "broker: it is lost"])
 
 

@@ -41,7 +41,7 @@ class Site:
         self.database = MemoryDatabase(lambda: self.now)
         self.store, self.agents = registry_at(self.database), Agents()
         self.endpoint = RegistryEndpoint(self.store)
-        self.heartbeats = Heartbeats(self.store, self.endpoint.received, self.agents, lambda: True)
+        self.heartbeats = Heartbeats(self.store, self.endpoint.received, self.agents, lambda: "")
         for host in ("host1", "host2"):
             self.endpoint.heartbeat({}, host=host, address=f"{host}'s", roots=[])
 

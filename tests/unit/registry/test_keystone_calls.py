@@ -8,11 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from compute_registry.keystone import AT_ONCE, OF_ONE, WAITING, KeystoneCalls
+from compute_registry.keystone import AT_ONCE, OF_ONE, OF_ONE_WAITING, KeystoneCalls
 from tests.waiting import eventually
 
 CROWD, OTHER = "192.0.2.1", "192.0.2.2"
-PLACES = WAITING * OF_ONE // AT_ONCE
 
 
 @pytest.fixture
@@ -61,7 +60,7 @@ def _ended(calls: KeystoneCalls) -> bool:
 
 def test_a_crowd_waits_in_turn_and_keeps_nobody_else_out(answers: threading.Event) -> None:
     calls = KeystoneCalls(within=100)
-    size = OF_ONE + PLACES
+    size = OF_ONE + OF_ONE_WAITING
     with ThreadPoolExecutor(size) as pool:
         waits = crowd(calls, pool, size, answers)
         eventually(lambda: _is_full(calls))
