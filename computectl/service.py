@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from agent.ownership.policy import DISABLED
 from agent.registry.checks import require_host
-from agent.registry.control import Switched, delete_record
+from agent.registry.control import Switched
 from agent.registry.errors import RegistryUnavailable
 from agent.registry.observed_service import Agreement, ObservedService
 from agent.reporting.reports import Condition
@@ -233,7 +233,7 @@ class DeleteService(OneHost):
     writes = True
 
     def do(self, services: Services, options: argparse.Namespace) -> Observed:
-        delete_record(services.registry, options.host)
+        services.control.delete(options.host, services.caller)
         return Observed([], done=[f"the service record of {options.host} is deleted"])
 
 
@@ -242,14 +242,10 @@ _HEARTBEATS = {"never": "never sent a heartbeat", "ended": "its agent does not r
 
 def _switched(done: Switched, services: Services) -> Observed:
     record = done.record
-    sentences = [f"{record.host} is {record.status} in its service record"]
-    if done.answer is not None:
-        sentences.append(f"its agent was called and answered: {done.answer}")
-    elif done.called:
-        sentences.append(f"its agent was called but did not answer: {done.why_not}")
-    else:
-        why, _, instead = (done.why_not or "").partition("; ")
-        sentences.append(f"{instead} (not called: {why})")
+    sentences = [
+        f"{record.host} is {record.status} in its service record",
+        *f"its agent was {done.outcome}".split("; "),
+    ]
     if done.answer not in (None, record.status):
         sentences.append("its status was changed again meanwhile; it is now:")
         record = services.registry.get_service(record.host)

@@ -53,11 +53,11 @@ def reported(state_path: Path, host: str = "host1", **facts: Any) -> StatusFile:
 def registry_at(where: Path | str | Any, down_after: float = 60.0) -> SqlRegistry:
     """A fleet's: ``where`` is a directory, the URL of a database, or a database that is open."""
     if isinstance(where, Path):
-        if not (where / FILE).exists():  # migrations take longer
+        if not (where / FILE).exists():  # creating the tables takes longer
             (where / FILE).write_bytes(_empty())
         where = url_in(where)
     database = FleetDatabase.from_url(where) if isinstance(where, str) else where
-    database.upgrade()
+    database.prepare()
     return SqlRegistry(database, down_after)
 
 
@@ -129,6 +129,6 @@ def _empty() -> bytes:
     with TemporaryDirectory() as directory:
         file = Path(directory) / FILE
         database = FleetDatabase.from_url(f"sqlite:///{file}")
-        database.upgrade()
+        database.prepare()
         database.dispose()
         return file.read_bytes()

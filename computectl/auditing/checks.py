@@ -88,8 +88,6 @@ def reporting(
     record = service.record
     host = record.host
     yield from service.conditions()
-    if record.unreadable:
-        return
     if record.attached:
         text = "runs in attach mode: nova-compute owns its service, and enables and disables it"
         yield Condition(text, host, Severity.INFO)

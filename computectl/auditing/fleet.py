@@ -115,11 +115,6 @@ class FleetAudit:
     def _orphans(
         self, records: list[ServiceRecord], hosts: Mapping[str, Listed], ours: Iterable[Listed]
     ) -> None:
-        if broken := [record.host for record in records if record.unreadable]:
-            self.audit.unknown[ORPHANS] = (
-                f"the roots of {', '.join(broken)} are not known: their records are unreadable"
-            )
-            return
         reported = {root for record in records for root in record.roots}
         left = [item for item in ours if item["uuid"] not in reported]
         nodes = [item for item in left if item["uuid"] in hosts]

@@ -61,7 +61,6 @@ _NEXT_STEPS: Sequence[tuple[type[Exception], str, int]] = (
     (registry.UnknownHost, "computectl service list shows all hosts", UNUSABLE),
     (registry.ReasonRefused, "nothing was changed", UNUSABLE),
     (registry.InputRefused, "nothing was changed", UNUSABLE),
-    (registry.Unreadable, "nothing was changed", UNUSABLE),
     (registry.StillUp, "nothing was deleted", UNUSABLE),
     (registry.Attached, "use openstack compute service set", UNUSABLE),
     (registry.HostTaken, "give one of the two agents another [DEFAULT] host", UNUSABLE),

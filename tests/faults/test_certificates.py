@@ -86,7 +86,7 @@ def centre(
         with registry:
             # Without TLS: this one is to see what the others do.
             plain = broker.secure_url.replace(str(broker.secure_port), str(broker.port))
-            client = RegistryClient.over(transport(plain), timeout=5)
+            client = RegistryClient(transport(plain), timeout=5)
             yield Centre(broker, mariadb, registry, client, bus)
             site.agent.kill()
 

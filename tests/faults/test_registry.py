@@ -92,7 +92,7 @@ def centre(
         return RegistryProcess(tmp_path / name, transport_url=broker.url, more=more)
 
     with registry("registry") as first:
-        client = RegistryClient.over(transport(broker.url), timeout=5)
+        client = RegistryClient(transport(broker.url), timeout=5)
         yield Centre(first, mariadb, client, lambda: registry("second"))
         site.agent.kill()
 

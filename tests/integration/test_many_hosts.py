@@ -149,7 +149,7 @@ def world(tmp_path: Path, placement: RealPlacement) -> Iterator[World]:
             Fleet(tmp_path / "fleet", placement, bus, url, HOSTS, more=SLOW) as fleet,
         ):
             transport = messaging.transport(bus)
-            client = RegistryClient.over(transport, timeout=ANSWER_WITHIN)
+            client = RegistryClient(transport, timeout=ANSWER_WITHIN)
             agents = ComputeAgentAPI(transport, timeout=ANSWER_WITHIN)
             operators = Operators(Control(client, agents))
             yield World(placement, broker, registry, fleet, client, operators)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from kombu import Connection
 
 from agent.bus import messaging
 from agent.registry.checks import StatusChange
@@ -195,3 +196,41 @@ def test_credentials_that_become_right_at_the_broker(agent, broker, placement) -
     add_user(broker, "compute", "secret")
     agent.until_logged("Serving RPC calls")
     assert called(broker, False) == "disabled"
+
+
+def test_what_another_fills_its_queue_with_takes_an_agent_no_memory(agent, broker) -> None:
+    reported(agent)
+    usual = peak_of(agent)
+    agent.kill()
+    nested = b"[" + b"[]," * 2_500_000 + b"[]]"
+    call = {"content_type": "application/json", "content_encoding": "utf-8"}
+    with Connection(broker.url.replace("rabbit:", "amqp:")) as connection:
+        queue = connection.SimpleQueue("compute.testhost", queue_opts={"durable": False})
+        for _ in range(30):
+            queue.producer.publish(nested, exchange="", routing_key=queue.queue.name, **call)
+    agent.start()
+    agent.until_logged("30 RPC calls waited in the queue")
+    assert called(broker, False) == "disabled"
+    assert peak_of(agent) < usual + 60 * 2**10
+    assert agent.log.count("Dropped a message") == 1
+
+
+def peak_of(agent: AgentProcess) -> int:
+    """Return the most memory that the process had, in KiB."""
+    assert agent.process is not None
+    status = Path(f"/proc/{agent.process.pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0])
+
+
+def test_a_replaced_shared_queue_is_named_until_it_is_deleted(agent, broker) -> None:
+    broker.control("delete_queue", "compute")
+    with Connection(broker.url.replace("rabbit:", "amqp:")) as connection:
+        arguments = {"x-max-length": 1}
+        connection.default_channel.queue_declare("compute", durable=False, arguments=arguments)
+    reported(agent)
+    eventually(lambda: "queue compute has another" in status_of(agent)["service"]["rpc"])
+    command = "rabbitmqctl delete_queue -p / compute"
+    assert command in status_of(agent)["service"]["rpc"] and command in agent.log
+    broker.control(*command.split()[1:])
+    agent.until_logged("Serving RPC calls", seconds=120)
+    eventually(lambda: status_of(agent)["service"]["rpc"] == "serving")

@@ -41,7 +41,7 @@ class Fleet:
             directory / "registry", transport_url=broker.url, more=f"connection = {self.url}\n"
         )
         self.transport = messaging.transport(broker.url)
-        self.client = RegistryClient.over(self.transport, timeout=30)
+        self.client = RegistryClient(self.transport, timeout=30)
         self.agents = {name: self._agent(name, broker) for name in NAMES}
         self.registry.start()
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import http.client
+import itertools
 import json
 import os
 import signal
@@ -11,6 +13,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +22,11 @@ import pytest
 
 from agent.bus import errors
 from agent.bus.rpcapi import ComputeAgentAPI
+from agent.bus.signing import host_key, signed
 from agent.registry import wire
 from agent.registry.checks import Report, StatusChange
 from agent.registry.client import RegistryClient
-from agent.registry.errors import RegistryUnavailable
+from agent.registry.errors import Changed, RegistryUnavailable
 from compute_registry import web
 from compute_registry.store import SqlRegistry
 from tests import registries
@@ -61,7 +66,7 @@ def test_two_instances_serve_a_fleet_and_one_may_die(
         RegistryProcess(directory(tmp_path / name), transport_url=broker.url, more=more)
         for name in ("one", "two")
     ]
-    client = RegistryClient.over(transport(broker.url), timeout=30)
+    client = RegistryClient(transport(broker.url), timeout=30)
     try:
         threads = [threading.Thread(target=each.start) for each in instances]
         for thread in threads:
@@ -88,7 +93,7 @@ def test_two_instances_serve_a_fleet_and_one_may_die(
 def test_calls_end_and_come_back_when_the_registry_or_the_broker_is_killed(
     own_broker: RabbitMQ, transport: Callable[[str], Any], tmp_path: Path
 ) -> None:
-    client = RegistryClient.over(transport(own_broker.url), timeout=2)
+    client = RegistryClient(transport(own_broker.url), timeout=2)
     with RegistryProcess(tmp_path, transport_url=own_broker.url) as registry:
         until(lambda: client.heartbeat(Report("host1", "a", "6.5", [])))
         registry.kill9()
@@ -103,6 +108,46 @@ def test_calls_end_and_come_back_when_the_registry_or_the_broker_is_killed(
         assert_it_fails(client)
         own_broker.start()
         assert until(lambda: client.get_service("host1"), 60).host == "host1"
+
+
+def test_an_operator_gets_through_while_a_host_changes_its_record(
+    broker: RabbitMQ, transport: Callable[[str], Any], tmp_path: Path
+) -> None:
+    keys, stop = (
+        functools.partial(signed, [host_key("master", "host1")], "host1"),
+        threading.Event(),
+    )
+    client = RegistryClient(transport(broker.url), 60, sign=keys)
+
+    def change() -> int:
+        for number in itertools.count():
+            if stop.is_set():
+                return number
+            seen = client.get_service("host1")
+            version = {"expected_version": seen.version, "new_version": seen.version + 1}
+            with suppress(Changed):
+                client.set_status(StatusChange("host1", disabled=not seen.disabled, **version))
+        raise AssertionError
+
+    def computectl(*words: str) -> str:
+        start = "from computectl.app import main; main()"
+        command = [sys.executable, "-c", start, "--config-file", str(registry.config), "service"]
+        said = subprocess.run([*command, *words, "host1"], stdout=subprocess.PIPE, text=True)
+        return said.stdout.partition("\n")[0]
+
+    more = "access = rpc\nmaster_key = master"
+    with RegistryProcess(tmp_path, transport_url=broker.url, more=more) as registry:
+        until(lambda: client.heartbeat(Report("host1", "a", None, [])))
+        with ThreadPoolExecutor() as pool:
+            changes = pool.submit(change)
+            try:
+                for _ in range(3):
+                    assert computectl("force-down") == "host1 is forced down"
+                    assert computectl("disable") == "host1 is disabled in its service record"
+                    assert computectl("force-down", "--unset") == "host1 is no longer forced down"
+            finally:
+                stop.set()
+        assert changes.result() > 20
 
 
 def assert_it_fails(client: RegistryClient) -> None:
@@ -171,7 +216,7 @@ def test_sighup_takes_over_what_may_change_and_names_what_needs_a_restart(tmp_pa
         with registries.registry(tmp_path) as store:
             store.heartbeat(Report("host1", "rack 1", "6.1", ()))
             records.later(store.database, 1000)
-        for text in ("service_down_time = soon\n", "service_down_time = 9000\nbinary = mine\n"):
+        for text in ("service_down_time = soon\n", "service_down_time = 9000\nrest_bind = ::1\n"):
             registry.config.write_text(
                 f"[DEFAULT]\nstate_path = {tmp_path}\ndebug = true\n[registry]\n{port}{text}"
             )
@@ -183,7 +228,7 @@ def test_sighup_takes_over_what_may_change_and_names_what_needs_a_restart(tmp_pa
             )
             registry.wait_for(lambda said=said: said in registry.log)
             assert ("DEFAULT.debug changed" in registry.log) == ("soon" not in text)
-        said = "Ignoring change to immutable option registry.binary"
+        said = "Ignoring change to immutable option registry.rest_bind"
         registry.wait_for(lambda: said in registry.log)
         url = f"http://127.0.0.1:{number}/v2.1/os-services"
         registry.wait_for(lambda: b'"state":"up"' in fetch(url)[2].replace(b" ", b""))
@@ -328,9 +373,9 @@ def test_a_database_that_hangs_is_a_503_with_a_sentence_until_it_answers(
 # -- Keystone
 
 
-def test_invented_tokens_at_a_keystone_that_hangs_delay_no_known_one(
-    tmp_path: Path,
-) -> None:
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[tuple[TinyKeystone, RegistryProcess, str]]:
+    """A Keystone, a registry that asks it, and the URL of its services."""
     port = free_port()
     with TinyKeystone() as keystone:
         more = (
@@ -340,37 +385,75 @@ def test_invented_tokens_at_a_keystone_that_hangs_delay_no_known_one(
             "user_domain_id = default\nproject_domain_id = default"
         )
         with RegistryProcess(tmp_path, more=more) as process:
-            services = f"http://127.0.0.1:{port}/v2.1/os-services"
-            status, headers, _ = fetch(services)
-            assert status == 401 and keystone.url in headers["www-authenticate"]
-            assert fetch(services, X_Roles="admin", X_Identity_Status="Confirmed")[0] == 401
-            assert fetch(services, X_Auth_Token="token-admin")[0] == 200
-            keystone.answers.clear()
-            answers: list[Any] = []
-            threads = [
-                threading.Thread(
-                    target=lambda n=n: answers.append(fetch(services, X_Auth_Token=f"token-{n}"))
-                )
-                for n in range(60)
-            ]
-            for each in threads:
-                each.start()
-            eventually(lambda: len(answers) > 60 - web.THREADS)
-            assert fetch(services, X_Auth_Token="token-admin")[0] == 200
-            assert len(answers) < len(threads), "some wait for Keystone still"
-            for each in threads:
-                each.join(60)
-            assert {status for status, _, _ in answers} == {503}
-            said = {json.loads(text)["serviceUnavailable"]["message"] for _, _, text in answers}
-            assert said == {
-                "Keystone can't be reached: Keystone did not answer within 5 s: try again in a "
-                "moment",
-                "Keystone can't be reached: Keystone has not answered 8 earlier calls: try again "
-                "in a moment",
-            }
-            assert "Traceback" not in process.log
-            keystone.answers.set()
-            eventually(lambda: fetch(services, X_Auth_Token="token-admin2")[0] == 403)
+            yield keystone, process, f"http://127.0.0.1:{port}/v2.1/os-services"
+
+
+def test_invented_tokens_at_a_keystone_that_hangs_delay_no_known_one(
+    guarded: tuple[TinyKeystone, RegistryProcess, str],
+) -> None:
+    keystone, process, services = guarded
+    status, headers, _ = fetch(services)
+    assert status == 401 and keystone.url in headers["www-authenticate"]
+    assert fetch(services, X_Roles="admin", X_Identity_Status="Confirmed")[0] == 401
+    assert fetch(services, X_Auth_Token="token-admin")[0] == 200
+    keystone.answers.clear()
+    answers: list[Any] = []
+    threads = [
+        threading.Thread(
+            target=lambda n=n: answers.append(fetch(services, X_Auth_Token=f"token-{n}"))
+        )
+        for n in range(90)
+    ]
+    for each in threads:
+        each.start()
+    eventually(lambda: len(answers) > 90 - web.THREADS)
+    assert fetch(services, X_Auth_Token="token-admin")[0] == 200
+    assert len(answers) < len(threads), "some wait for Keystone still"
+    for each in threads:
+        each.join(60)
+    assert {status for status, _, _ in answers} == {503}
+    said = {json.loads(text)["serviceUnavailable"]["message"] for _, _, text in answers}
+    assert said == {
+        "Keystone can't be reached: Keystone did not answer within 5 s: try again in a moment",
+        "Keystone can't be reached: Keystone was busy for 2.5 s: try again in a moment",
+        "Keystone can't be reached: too many requests wait for Keystone: try again in a moment",
+    }
+    assert "Traceback" not in process.log
+    keystone.answers.set()
+    eventually(lambda: fetch(services, X_Auth_Token="token-admin2")[0] == 403)
+
+
+def status_from(address: str, services: str, token: str) -> int:
+    """The status of the answer to a client at this address of the loopback."""
+    host, _, path = services.removeprefix("http://").partition("/")
+    sent = http.client.HTTPConnection(host, timeout=60, source_address=(address, 0))
+    sent.request("GET", f"/{path}", headers={"X-Auth-Token": token})
+    return sent.getresponse().status
+
+
+def test_new_tokens_wait_for_their_turn_and_one_client_holds_up_no_other(
+    guarded: tuple[TinyKeystone, RegistryProcess, str],
+) -> None:
+    keystone, _, services = guarded
+    keystone.seconds = 0.03
+    with ThreadPoolExecutor(200) as pool:
+        many = pool.map(lambda n: status_from("127.0.0.1", services, f"token-{n}"), range(24))
+        assert list(many) == [403] * 24, "they are no administrators"
+        ended, sent = threading.Event(), itertools.count()
+
+        def invents() -> None:
+            while not ended.is_set():
+                assert status_from("127.0.0.1", services, f"invented-{next(sent)}") in (401, 503)
+
+        crowd = [pool.submit(invents) for _ in range(60)]
+        eventually(lambda: next(sent) > 200)
+        admins = [status_from("127.0.0.2", services, f"token-admin{n}") for n in range(1, 6)]
+        ended.set()
+        assert admins == [403] * 5
+        for each in crowd:
+            each.result(60)
+    assert [status_from("127.0.0.1", services, "bad") for _ in range(5)] == [401] * 5
+    assert keystone.checked["bad"] == 1
 
 
 def test_it_is_not_ready_without_its_broker_and_alive_all_the_same(
@@ -388,9 +471,7 @@ def test_it_is_not_ready_without_its_broker_and_alive_all_the_same(
     with RegistryProcess(tmp_path, transport_url=own_broker.url, more=more) as process:
         process.wait_for(lambda: ready() == (200, b"database: ok\nbroker: ok\n"))
         assert fetch(f"http://127.0.0.1:{port}/v2.1/os-services")[0] == 200
-        _, _, text = fetch(f"http://127.0.0.1:{metrics}/metrics")
-        counted = b'http_requests_total{code="200",method="GET",route="/os-services"} 1.0'
-        assert b"compute_registry_" + counted in text
+        assert b"compute_registry_hosts" in fetch(f"http://127.0.0.1:{metrics}/metrics")[2]
         own_broker.kill9()
         process.wait_for(lambda: b"broker: no connection to the message broker" in ready()[1])
         assert ready()[0] == 503

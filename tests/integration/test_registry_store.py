@@ -1,5 +1,6 @@
 """The store of a fleet on both engines, and the endpoint before it: they can't be told apart."""
 
+import contextlib
 import functools
 import itertools
 import subprocess
@@ -15,8 +16,6 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from alembic.autogenerate import compare_metadata
-from alembic.runtime.migration import MigrationContext
 
 from agent.bus import messaging
 from agent.bus.caller import Caller
@@ -32,9 +31,10 @@ from agent.registry.errors import (
     RegistryUnavailable,
     UnknownHost,
 )
+from agent.registry.opts import RegistryConfigError
 from agent.registry.record import DOWN_AFTER
-from compute_registry.database.fleet_database import NEWEST, FleetDatabase
-from compute_registry.database.tables import CLOCK_ROW, LONGEST_TICK, METADATA, SERVICES
+from compute_registry.database.fleet_database import FleetDatabase
+from compute_registry.database.tables import CLOCK_ROW, LONGEST_TICK, SERVICES
 from compute_registry.endpoint import RegistryEndpoint
 from compute_registry.store import AT_ONCE, RECORDS_LOG, VERSION_EPOCH, SqlRegistry
 from tests.registries import registry_at
@@ -81,7 +81,7 @@ def empty(
             file = tmp_path_factory.mktemp("store") / "registry.sqlite"
             url = f"sqlite:///{file}" if name == "sqlite" else server().create("store")
             made[name] = FleetDatabase.from_url(url)
-            made[name].upgrade()
+            made[name].prepare()
         made[name].run(lambda sql: sql.execute(SERVICES.delete()))
         return made[name]
 
@@ -103,7 +103,7 @@ def over_rpc(endpoint: RegistryEndpoint) -> Iterator[RegistryClient]:
     server = RpcServer(bus, target, [endpoint])
     server.start()
     assert server.serving.wait(60)
-    yield RegistryClient.over(bus)
+    yield RegistryClient(bus)
     assert server.stop(30)
     bus.cleanup()
 
@@ -157,14 +157,32 @@ def test_a_heartbeat_brings_what_is_new_and_keeps_the_version(
 def test_a_second_agent_with_the_same_host_is_refused_and_both_are_named(
     registry: SqlRegistry,
 ) -> None:
+    registry.keep_alive({})
     registry.heartbeat(Report("host1", "rack 1", "6.1", ROOTS))
     with pytest.raises(HostTaken) as refused:
         registry.heartbeat(Report("host1", "rack 2", "6.1", ()))
     assert "rack 1" in str(refused.value) and "rack 2" in str(refused.value)
     assert registry.get_service("host1").address == "rack 1"
+    assert registry.get_service("host1").contested_by is None, "rack 1 may have been rebooted"
+    registry.heartbeat(Report("host1", "rack 1", "6.1", ROOTS))
     contested = registry.get_service("host1")
     assert (contested.roots, contested.contested_by) == (ROOTS, "rack 2")
     registry.heartbeat(Report("host2", "rack 2", "6.1", ()))
+
+
+@pytest.mark.parametrize("ticks", [3, 13])
+def test_a_host_that_is_rebooted_is_at_no_time_two_agents(
+    registry: SqlRegistry, later: Callable[[float], None], ticks: int
+) -> None:
+    """Its second boot is refused until the first counts as down; then it is served."""
+    registry.keep_alive({})
+    registry.heartbeat(Report("host1", "boot 1", "6.5", ()))
+    for _ in range(ticks):
+        with contextlib.suppress(HostTaken, Changed):
+            registry.heartbeat(Report("host1", "boot 2", "6.5", (), replaces=last_heard(registry)))
+        assert registry.get_service("host1").contested_by is None
+        later(LONGEST_TICK)
+    assert registry.get_service("host1").address == ("boot 1" if ticks == 3 else "boot 2")
 
 
 def last_heard(registry: SqlRegistry) -> str:
@@ -259,6 +277,7 @@ def test_a_contest_ends_after_a_minute_though_the_clock_was_set_back(
     registry.heartbeat(Report("host1", "rack 1", "6.5", ()))
     with pytest.raises(HostTaken):
         registry.heartbeat(Report("host1", "rack 2", "6.5", ()))
+    registry.heartbeat(Report("host1", "rack 1", "6.5", ()))
     assert registry.get_service("host1").contested_by == "rack 2"
     for _ in range(int(DOWN_AFTER / LONGEST_TICK) + 1):  # its clock is where it was before
         ticked = CLOCK_ROW.update().values(ticked_at=CLOCK_ROW.c.ticked_at - LONGEST_TICK)
@@ -305,12 +324,12 @@ def test_what_a_later_agent_says_besides_is_ignored(endpoint: RegistryEndpoint) 
     [({"disabled": True, "unless": "idle"}, "unless"), ({"reason": "new disks"}, "disabled")],
 )
 def test_a_change_with_an_unknown_condition_or_without_a_status_is_refused(
-    endpoint: RegistryEndpoint, change: dict[str, object], named: str
+    over_rpc: RegistryClient, change: dict[str, object], named: str
 ) -> None:
-    endpoint.store.heartbeat(Report("host1", "rack 1", "6.1", ROOTS))
-    error = endpoint.set_status({}, host="host1", **change)["error"]
-    assert error["kind"] == "InputRefused" and named in error["text"]
-    assert endpoint.store.get_service("host1").version == 1
+    over_rpc.heartbeat(Report("host1", "rack 1", "6.1", ROOTS))
+    with pytest.raises(RegistryError, match=named):
+        over_rpc.call("set_status", host="host1", **change)
+    assert over_rpc.get_service("host1").version == 1
 
 
 A_ROOT = "c0ffee00-0000-4000-8000-00000000000a"
@@ -390,20 +409,38 @@ def test_what_is_decided_after_a_restore_is_later_than_what_was_before_it(
         seen.append(version)
 
 
-def test_who_names_the_version_that_he_changes_knows_the_one_that_it_gets(
-    registry: SqlRegistry,
-) -> None:
-    registry.heartbeat(Report("host1", "a1", "6.1", ()))
-    registry.heartbeat(Report("host1", "a1", "6.1", ROOTS))
-    told = registry.set_status(
-        StatusChange("host1", disabled=True, expected_version=1, new_version=2)
-    )
-    assert told.version == 2
-    with pytest.raises(Changed, match="host1"):
-        registry.set_status(StatusChange("host1", disabled=False, expected_version=1))
+def test_an_order_holds_whatever_the_host_says_and_a_replay_never(registry: SqlRegistry) -> None:
+    def says(version: int) -> int:
+        own = StatusChange(
+            "host1", disabled=True, expected_version=version, new_version=version + 1
+        )
+        return registry.set_status(own, by_host=True).version
+
+    def order(version: int) -> int:
+        down = registry.set_forced_down("host1", forced_down=True, expected_version=version)
+        return down.version
+
+    def enable(version: int) -> int:
+        change = StatusChange("host1", disabled=False, expected_version=version)
+        return registry.set_status(change).version
+
+    read = registry.heartbeat(Report("host1", "a1", "6.1", ROOTS)).version
+    said = says(says(read))
+    assert said == read + 2
+    for late in (lambda: says(read), lambda: order(said + 1)):
+        with pytest.raises(Changed, match=f"host1 was changed .* version {said}"):
+            late()
+    ordered = order(read)
+    assert ordered > said
+    for replay in (lambda: order(read), lambda: order(said), lambda: enable(read)):
+        with pytest.raises(Changed):
+            replay()
+    says(ordered)
+    assert enable(ordered) > ordered
     with pytest.raises(Changed):
-        registry.set_forced_down("host1", forced_down=True, expected_version=1)
-    assert registry.set_forced_down("host1", forced_down=True, expected_version=2).version > 2
+        registry.set_status(
+            StatusChange("host1", disabled=True, expected_version=ordered), by_host=True
+        )
 
 
 def test_since_when_it_is_disabled_stays_when_the_reason_changes(registry: SqlRegistry) -> None:
@@ -635,26 +672,18 @@ def test_what_no_method_takes_is_an_error_for_its_caller(
     assert "Traceback" not in caplog.text
 
 
-def test_a_reason_that_an_older_version_stored_is_shown_escaped(
-    registry: SqlRegistry,
-) -> None:
-    registry.heartbeat(Report("host1", "a1", "6.1", ()))
-    records.write(registry.database, disabled=True, disabled_reason="a\x1b[2Jb")
-    assert registry.get_service("host1").disabled_reason == "a\\x1b[2Jb"
-
-
-# -- the schema
+# -- the tables
 
 
 STARTS = """
 import sys
 from compute_registry.database.fleet_database import FleetDatabase
 sys.stdin.readline()
-FleetDatabase.from_url(sys.argv[1]).upgrade()
+FleetDatabase.from_url(sys.argv[1]).prepare()
 """
 
 
-def test_instances_that_start_at_once_make_the_schema_once(url: str) -> None:
+def test_instances_that_start_at_once_create_the_tables_once(url: str) -> None:
     starts = [
         subprocess.Popen(
             [sys.executable, "-c", STARTS, url],
@@ -670,19 +699,34 @@ def test_instances_that_start_at_once_make_the_schema_once(url: str) -> None:
     errors = [start.communicate(timeout=120)[1] for start in starts]
     assert [start.returncode for start in starts] == [0, 0], errors
     database = FleetDatabase.from_url(url)
-    if not url.startswith("sqlite"):
-        version = sa.select(sa.table("alembic_version", sa.column("version_num")))
-        assert database.run(lambda sql: sql.execute(version).scalar_one()) == NEWEST
+    assert database.run(lambda sql: sql.execute(sa.select(CLOCK_ROW.c.id)).scalars().all()) == [1]
     assert registry_at(database).list_services() == []
     database.dispose()
 
 
-def test_the_migrations_make_the_tables_that_are_declared(url: str) -> None:
-    database = FleetDatabase.from_url(url)
-    database.upgrade()
-    with database.engine.connect() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True})
-        assert compare_metadata(context, METADATA) == []
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ("ALTER TABLE services DROP COLUMN ordered", "services: ordered"),
+        ("ALTER TABLE services ADD COLUMN zone VARCHAR(9) NOT NULL", "services: zone"),
+        ("ALTER TABLE services MODIFY degraded VARCHAR(255) NOT NULL", "services: degraded"),
+        ("DROP TABLE clock", ""),
+        ("ALTER TABLE clock ADD COLUMN later_version VARCHAR(9)", ""),
+    ],
+)
+@pytest.mark.needs("mariadb")
+def test_tables_that_this_version_can_not_use_are_refused_at_the_start(
+    new_url: Callable[[str], str], change: str, named: str
+) -> None:
+    database = FleetDatabase.from_url(new_url("mariadb"))
+    database.prepare()
+    database.run(lambda sql: sql.execute(sa.text(change)))
+    if named:
+        with pytest.raises(RegistryConfigError, match=f"{named}.*create an empty database"):
+            database.prepare()
+    else:
+        database.prepare()
+        assert registry_at(database).heartbeat(Report("host1", "a1")).host == "host1"
     database.dispose()
 
 
@@ -724,7 +768,7 @@ def test_a_database_that_hangs_in_a_transaction_ends_it_and_is_used_again(
 def test_a_database_that_can_not_be_reached_is_said_without_the_password() -> None:
     database = FleetDatabase.from_url("mysql+pymysql://me:secret@127.0.0.1:1/x")
     with pytest.raises(RegistryUnavailable) as failed:
-        database.upgrade()
+        database.prepare()
     assert "127.0.0.1" in str(failed.value)
     assert "secret" not in str(failed.value)
 
@@ -735,7 +779,7 @@ def test_a_database_that_can_not_be_reached_is_said_without_the_password() -> No
 )
 def test_a_url_that_can_not_be_used_is_said(bad: str) -> None:
     with pytest.raises(RegistryUnavailable):
-        FleetDatabase.from_url(bad).upgrade()
+        FleetDatabase.from_url(bad).prepare()
 
 
 # -- who did it
@@ -746,7 +790,7 @@ def test_the_log_says_by_whom_and_why_a_record_was_changed_over_rpc(
 ) -> None:
     caplog.set_level("INFO")
     eve = Caller("req-1", "eve", None, "rack\x1b[2J 1")
-    client = RegistryClient(over_rpc.rpc, eve)
+    client = RegistryClient(over_rpc.rpc.transport, caller=eve)
     client.heartbeat(Report("host1", "a1", "6.1", ()))
     client.set_status(StatusChange("host1", disabled=True, reason="new disks"))
     client.set_forced_down("host1", forced_down=True)

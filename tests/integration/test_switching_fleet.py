@@ -44,7 +44,7 @@ def registry(tmp_path: Path, broker: RabbitMQ) -> Iterator[RegistryProcess]:
 @pytest.fixture(scope="module")
 def client(broker: RabbitMQ) -> Iterator[RegistryClient]:
     transport = messaging.transport(broker.url)
-    yield RegistryClient.over(transport, timeout=30)
+    yield RegistryClient(transport, timeout=30)
     transport.cleanup()
 
 
@@ -127,7 +127,7 @@ def test_two_agents_with_one_name_and_both_addresses_are_said(
     try:
         started(first)
         second.start()
-        second.until_logged("is used by another agent, which is up")
+        second.until_logged("is in use by the agent at")
         assert str(first.state_path) in second.log and str(second.state_path) in second.log
         second.until_logged("it belongs to testhost, which is up, at")
         assert "Serving RPC calls on topic compute" not in second.log

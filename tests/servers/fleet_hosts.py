@@ -35,7 +35,8 @@ from agent.placement import adapter_from_conf, agent_api
 from agent.reporting import logs
 from agent.reporting.systemd import Systemd
 from agent.service import Service
-from agent.switching.switching import Switching, host_status, switching
+from agent.switching.host_status import HostStatus, status_document
+from agent.switching.switching import Switching, switching
 from drivers.api import ComputeDriver, DriverContext
 from drivers.loaded import LoadedDriver
 from reportclient.http import API
@@ -86,10 +87,11 @@ def host(
     driver = hypervisor(DriverContext(settings.host, settings.state_path))
     drivers = [LoadedDriver.from_driver("small", driver)]
     nodes = Nodes.from_settings(settings, drivers, api, compute_id(settings.state_path))
-    status = host_status(
-        settings,
+    status = HostStatus(
+        status_document(settings.state_path),
         loop,
         lambda off, again: nodes.switch(time.monotonic(), disabled=off, again=again),
+        alone=settings.registry.access == "direct",
     )
     service = Service(settings.host, nodes, Systemd(), lambda: loop.stopping, status)
     return loop, service, switching(settings, status, service, transport)
@@ -123,6 +125,8 @@ def begin(config_file: str, directory: str, first: str, count: str, each_host: H
         replace(common, host=name_of(each), state_path=Path(directory, name_of(each)))
         for each in range(int(first), int(first) + int(count))
     ]
+    for each in hosts:
+        each.state_path.mkdir(exist_ok=True)
     with ThreadPoolExecutor(STARTING_AT_ONCE) as pool:
         list(pool.map(lambda settings: each_host(settings, api, transport), hosts))
     print("ready", flush=True)

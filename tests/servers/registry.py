@@ -35,6 +35,7 @@ class RegistryProcess(Server):
         self.directory = directory
         self._environment = {**os.environ, **(environment or {})}
         self.may_log_tracebacks = False
+        self.code = START
         self.config = directory / "registry.conf"
         defaults = "" if "master_key" in more else "unsigned_calls = true\n"
         if "connection = " not in more:
@@ -53,7 +54,7 @@ class RegistryProcess(Server):
         """Start it and wait until its log says that."""
         with (self.directory / "log").open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", START, "--config-file", str(self.config)],
+                [sys.executable, "-c", self.code, "--config-file", str(self.config)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

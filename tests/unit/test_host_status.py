@@ -26,6 +26,7 @@ from agent.reporting.reports import Report
 from agent.state import files
 from agent.state.document import Document, Unusable
 from agent.state.lock import lock_file
+from agent.switching import rpc
 from agent.switching.heartbeat import FEWEST_UNANSWERED, MOST_UNANSWERED, Heartbeat
 from agent.switching.host_status import (
     HostStatus,
@@ -169,7 +170,8 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setattr(rpc, "REGISTRY_WITHIN", 0.0)
     world = World(tmp_path)
     world.beat()
     world.status.adopt_trait(has_trait=False)
@@ -482,7 +484,6 @@ def test_a_period_that_wrote_it_ends_the_waiting(world, monkeypatch) -> None:
     assert not world.status.waiting
     monkeypatch.setattr("agent.switching.host_status.random.uniform", lambda low, high: (low, high))
     assert world.status.next_pause() == (0, 1.0)
-    world.status.longest_retry = 600.0
     assert [world.status.next_pause() for _ in range(9)][-1] == (0, 60.0)
     monkeypatch.undo()
     writes = len(world.writes)
@@ -524,7 +525,7 @@ def test_the_record_is_followed_and_each_change_logged(world, caplog) -> None:
         assert (world.placement, world.known.reason) == (disabled, reason)
     assert [f"{each.levelname} {each.message}" for each in caplog.records] == [
         "INFO This host is disabled (by hand), as its service record says",
-        "DEBUG This host is disabled (and more), as its service record says",
+        "INFO This host is disabled (and more), as its service record says",
         "INFO This host is enabled, as its service record says",
     ]
 
@@ -618,13 +619,18 @@ def test_two_who_write_at_once_lose_nothing(world) -> None:
 
 
 def test_a_decision_while_an_answer_is_noted_is_not_registered(world) -> None:
+    decides = threading.Thread(target=lambda: world.status.switch(disabled=True))
+
     class Overtaken(threading.Event):
         def set(self) -> None:
-            world.status.switch(disabled=True)
+            if decides.ident is None:
+                decides.start()
+                decides.join(0.2)
             super().set()
 
     world.status.registered = Overtaken()
     world.beat()
+    decides.join()
     assert not world.status.in_step(within=0)
     world.beat()
     assert world.registry.record.disabled and world.status.in_step(within=0)
@@ -670,15 +676,25 @@ def test_a_first_record_says_nothing_the_trait_in_placement_does(
     assert world.placement is has_trait and len(world.registry.writes) == has_trait
 
 
-def test_a_taken_name_is_an_error_that_is_said_once(world, caplog) -> None:
+def test_a_taken_name_is_an_error_once_an_earlier_agent_would_be_down(
+    world, caplog, monkeypatch
+) -> None:
+    """After a boot or a reinstallation the registry still has this host's own earlier agent."""
+    now = 1000.0
+    monkeypatch.setattr("agent.switching.heartbeat.time", Mock(monotonic=lambda: now))
     world.registry.name_conflict = True
     taken = "host1 runs at there, this one at here"
-    for _ in range(2):
+    waits = f"waiting up to 60 s for an earlier agent to count as down: {taken}"
+    for now, error in ((1000.0, waits), (1059.0, waits), (1060.0, taken), (1070.0, taken)):  # noqa: B007
         world.beat()
-        assert world.heartbeat.name_conflict == taken and caplog.messages == [taken]
+        assert world.heartbeat.name_conflict == error
+    assert [(it.levelname, it.getMessage()) for it in caplog.records] == [
+        ("WARNING", waits),
+        ("ERROR", taken),
+    ]
     world.registry.name_conflict = False
     world.beat()
-    assert caplog.messages[1:] == ["No other agent has the name of this host any more"]
+    assert caplog.messages[2:] == ["No other agent has the name of this host any more"]
 
 
 def test_each_heartbeat_reports_its_seconds_and_why_it_failed(world, monkeypatch, caplog) -> None:
@@ -695,7 +711,7 @@ def test_each_heartbeat_reports_its_seconds_and_why_it_failed(world, monkeypatch
         assert caplog.messages.count("A heartbeat failed") == 1
     world.heartbeat.roots, world.registry.name_conflict = roots, True
     world.beat()
-    taken, wrong = "host1 runs at there, this one at here", "division by zero"
+    taken, wrong = world.heartbeat.name_conflict, "division by zero"
     assert [seconds for seconds, _ in done] == [2.5, 1.0, 0.5, 0.5, 1.0]
     assert [why for _, why in done] == [None, "nobody answers", wrong, wrong, taken]
 
@@ -735,7 +751,7 @@ def test_heartbeats_are_spread_and_end(world, monkeypatch) -> None:
     monkeypatch.setattr("agent.switching.heartbeat.random.uniform", lambda low, high: low + high)
     world.heartbeat.every = 30.0
     world.heartbeat.wake = SimpleNamespace(wait=wait, set=lambda: None, clear=lambda: None)
-    world.heartbeat.beside = lambda work, name: work()
+    world.heartbeat.run = lambda work, *_: work()
     world.heartbeat.start()
     assert waits == [30.0 * (0.8 + 1.2)]
 
@@ -879,7 +895,7 @@ def test_a_record_that_becomes_auto_is_enabled_after_the_next_period(world) -> N
 
 @pytest.mark.parametrize(("version", "enabled"), [(VERSION_6, True), (VERSION_5, False)])
 def test_the_endpoint_answers_when_it_is_written(world, version, enabled) -> None:
-    called = ComputeEndpoint(world.status, registry_within=0, version=version)
+    called = ComputeEndpoint(world.status, version=version)
     assert called.target.version == version
     answers: queue.SimpleQueue[str] = queue.SimpleQueue()
     thread = threading.Thread(target=lambda: answers.put(called.set_host_enabled({}, enabled)))
@@ -962,7 +978,7 @@ def test_a_call_is_told_with_its_caller_and_reason(world, caplog) -> None:
 @pytest.mark.parametrize(
     "context",
     [
-        None,
+        {},
         {"record_version": True},
         {"record_version": "7"},
         *({"timestamp": at} for at in ("1970-01-01T00:00:00", "2100-01-01T00:00:00+02:00", "", 7)),
@@ -980,7 +996,7 @@ def test_a_call_without_a_version_counts_whatever_else_its_context_has(world, co
 def _called(world, enabled, version=None, context=None):
     said = {"record_version": version} if version is not None else context
     answers: queue.Queue[str] = queue.Queue()
-    called = ComputeEndpoint(world.status, registry_within=0)
+    called = ComputeEndpoint(world.status)
     thread = threading.Thread(target=lambda: answers.put(called.set_host_enabled(said, enabled)))
     thread.start()
     while thread.is_alive():
@@ -993,11 +1009,12 @@ def _called(world, enabled, version=None, context=None):
     ("stops", "why"), [(False, "a period is running"), (True, "the agent stops")]
 )
 def test_the_endpoint_answers_though_the_loop_is_busy_or_the_agent_stops(
-    world, caplog, stops: bool, why: str
+    world, caplog, monkeypatch, stops: bool, why: str
 ) -> None:
+    monkeypatch.setattr(rpc, "ANSWER_WITHIN", 0.05)
     if stops:
         world.loop.stop()
-    endpoint = ComputeEndpoint(world.status, answer_within=0.05, registry_within=0)
+    endpoint = ComputeEndpoint(world.status)
     assert endpoint.set_host_enabled({}, False) == "disabled"
     assert saved_status(status_document(world.directory)).disabled is True
     assert f"Answering 'disabled': {why}" in caplog.text

@@ -18,7 +18,7 @@ from reportclient import request_filter
 pytestmark = pytest.mark.slow
 
 BUS = ("oslo_messaging", "kombu", "amqp", "agent.bus.messaging", "agent.switching.rpc")
-DATABASE = ("sqlite3", "sqlalchemy", "oslo_db", "alembic", "compute_registry.database")
+DATABASE = ("sqlite3", "sqlalchemy", "oslo_db", "compute_registry.database")
 FILE = ("sqlite3", "compute_registry.store")
 SERVED = ("waitress", "keystonemiddleware", "oslo_policy", "compute_registry.service")
 KIT = ("driverkit", "driverkit.scripted")

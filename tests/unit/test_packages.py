@@ -16,7 +16,7 @@ from tests.unit.packages import packages_of
 MOST = 85
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = REPOSITORY / "docs" / "install.rst"
-ELSEWHERE = {"sqlalchemy", "alembic", "oslo-db"}
+ELSEWHERE = {"sqlalchemy", "oslo-db"}
 """Only the extra registry brings them."""
 
 

@@ -5,7 +5,7 @@
   const links = () => Array.from(document.querySelectorAll("tbody th a"));
   let asked = new AbortController();
   let pause;
-  // The server searches, so that what is found is the same after a refresh, on whichever page it was.
+  // The server searches, also among the hosts that are not listed.
   const show = async (url) => {
     asked.abort();
     asked = new AbortController();
@@ -23,7 +23,6 @@
   };
   const search = () => {
     const url = new URL(location);
-    url.searchParams.delete("page");
     if (box.value.trim()) url.searchParams.set("q", box.value.trim());
     else url.searchParams.delete("q");
     url.hash = "";

@@ -162,7 +162,7 @@ def world(request: pytest.FixtureRequest, registry: Any) -> Iterator[World]:
         target = messaging.Target(exchange=wire.EXCHANGE, topic=wire.TOPIC, server="one")
         server = RpcServer(bus, target, [RegistryEndpoint(registry)])
         server.start()
-        yield World(registry, Methods(RegistryClient.over(bus)), falls_silent)
+        yield World(registry, Methods(RegistryClient(bus)), falls_silent)
         assert server.stop(30)
         bus.cleanup()
         return

@@ -26,7 +26,10 @@ class Agents:
         self.called: list[tuple[str, bool, int]] = []
         self.fails: Exception | None = None
 
-    def repeat_host_enabled(self, host: str, enabled: bool, record_version: int) -> None:
+    def set_host_enabled(
+        self, host: str, enabled: bool, *, record_version: int, answered: bool
+    ) -> None:
+        assert not answered
         self.called.append((host, enabled, record_version))
         if self.fails is not None:
             raise self.fails
@@ -38,7 +41,7 @@ class Site:
         self.database = MemoryDatabase(lambda: self.now)
         self.store, self.agents = registry_at(self.database), Agents()
         self.endpoint = RegistryEndpoint(self.store)
-        self.heartbeats = Heartbeats(self.store, self.endpoint.received, self.agents, lambda: True)
+        self.heartbeats = Heartbeats(self.store, self.endpoint.received, self.agents, lambda: "")
         for host in ("host1", "host2"):
             self.endpoint.heartbeat({}, host=host, address=f"{host}'s", roots=[])
 

@@ -19,7 +19,7 @@ from compute_registry import config, service
 
 def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
     path = tmp_path / "r.conf"
-    path.write_bytes(b"[registry]\nbinary = caf\xe9\n")
+    path.write_bytes(b"[registry]\nrest_bind = caf\xe9\n")
     for file, said in (
         (path, "a configuration file is not UTF-8 text"),
         (tmp_path, f"^{tmp_path}: Is a dir"),
@@ -38,7 +38,7 @@ def load(tmp_path: Path, text: str) -> opts.RegistrySettings:
 def test_by_default_there_is_no_registry(tmp_path: Path) -> None:
     found = load(tmp_path, "")
     assert found.connection == ""
-    assert (found.access, found.rest_port, found.auth_strategy) == ("direct", None, "keystone")
+    assert (found.access, found.rest_port, found.auth_strategy) == ("direct", 0, "keystone")
     assert (found.down_after, found.report_interval) == (60.0, 10.0)
 
 

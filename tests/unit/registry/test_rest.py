@@ -162,7 +162,6 @@ def test_a_wrong_body_is_refused_and_changes_nothing(body: object) -> None:
     ("method", "path", "status"),
     [
         ("GET", "/v2.1/servers", 404),
-        ("GET", "/fleet", 404),
         ("GET", f"/v2.1/os-services/{OTHER}", 404),
         ("PUT", f"/v2.1/os-services/{OTHER}", 404),
         ("DELETE", f"/v2.1/os-services/{OTHER}", 404),
@@ -288,7 +287,6 @@ def test_forced_down_may_be_a_text_as_with_nova(said: str) -> None:
         ("/os-services?mood=fine", "2.75", 400),
         ("/os-services?mood", "2.75", 400),
         ("/os-services?host=host1&binary=nova-compute", "2.104", 200),
-        ("/os-services?" + "&".join(f"a{n}=1" for n in range(50)), "2.1", 400),
     ],
 )
 def test_unknown_query_parameters_are_refused_from_novas_version_on(
@@ -410,7 +408,7 @@ def test_answers_have_the_shapes_that_nova_has_schemas_for() -> None:
 def test_the_answer_says_what_became_of_the_call_to_the_agent() -> None:
     api = Api()
     api("PUT", f"/v2.1/os-services/{UUID}", {"status": "disabled"}, "2.53")
-    assert api.headers["X-Compute-Agent"] == "called, answered disabled"
+    assert api.headers["X-Compute-Agent"] == "called and answered: disabled"
     api = Api(silent_for=100.0)
     api("PUT", f"/v2.1/os-services/{UUID}", {"status": "disabled"}, "2.53")
     assert api.headers["X-Compute-Agent"].startswith("not called: host1 is down")

@@ -12,6 +12,7 @@ import pytest
 from agent.reporting.reports import Check, Condition, Occasion, Report, Severity
 from agent.reporting.status import (
     FILE_NAME,
+    SERVING,
     VERSION,
     AgentStatus,
     LaterVersion,
@@ -243,6 +244,9 @@ def test_the_problems_are_all_those_that_the_registry_does_not_know(tmp_path: Pa
     broker = "broker: waiting for the message broker"
     status([Report("host1")])
     assert status.problems() == [broker]
+    now, facts = facts, ServiceFacts(rpc=SERVING)
+    assert status.problems() == [], "of now, not of the last period"
+    facts = now
     gone, away = {"libvirt": OSError("gone")}, Unreachable("away")
     ill, asleep = {"gpu0": "ECC errors"}, (Condition("is asleep", "disk", Severity.WARNING),)
     status(
