@@ -252,10 +252,10 @@ class Refusals:
         Consumers and other hosts are looked at after one period, and then at doubled gaps: 1 GET
         each.  If one fails, the removal goes on waiting.  Return the error if Placement was silent.
         """
-        draining, silence = self.draining(), None
+        silence = None
         for subject, refusal in list(self.by_subject.items()):
             waits = not -inf < refusal.due <= now or isinstance(refusal.error, Kept)
-            if subject not in draining or waits:
+            if waits or not _is_drained(refusal):
                 continue
             try:
                 used = _is_used(refusal, view, api)
@@ -278,11 +278,7 @@ class Refusals:
 
     def draining(self) -> frozenset[str]:
         """Return the UUIDs of providers with something that can't be removed since it is in use."""
-        return frozenset(
-            subject
-            for subject, refusal in self.by_subject.items()
-            if isinstance(refusal.error, InUse) and isinstance(refusal.operation, _REMOVALS)
-        )
+        return frozenset(key for key, each in self.by_subject.items() if _is_drained(each))
 
     def errors(self) -> dict[str, PlacementError]:
         """Return the errors by provider UUID or name, each of them once."""
@@ -429,6 +425,10 @@ def _draining(
             then += f", and {', '.join(waiting)} is reported"
     names = first_few(sorted({*chain(*users.values())})) or "consumers that are gone now"
     return f"draining: {held} in use by {names}; {then}"
+
+
+def _is_drained(refusal: Refusal) -> bool:
+    return isinstance(refusal.error, InUse) and isinstance(refusal.operation, _REMOVALS)
 
 
 def _is_used(refusal: Refusal, view: View, api: API) -> bool:

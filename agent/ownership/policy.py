@@ -37,7 +37,6 @@ from agent.ownership.ledger import (
 from agent.ownership.statement import Assertion, Statements
 from reportclient.model import Provider
 from reportclient.provider_tree import own_key
-from reportclient.schedule import doubled
 from reportclient.snapshot import Snapshot
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
@@ -91,7 +90,7 @@ class ContestedNames:
                 self.removals[denial] = Removals(manager)
                 yield denial
             removal = self.removals[denial]
-            removal.until = now + doubled(gap, removal.times, DAY)
+            removal.until = now + min(DAY, gap * 2.0 ** min(removal.times, 16))
             removal.times, removal.is_set = removal.times + 1, False
         for denial in self.removals.keys() - denials.keys():
             if _has(after, denial):
