@@ -244,9 +244,8 @@ class Root:
         drains = refusals.drains(self.view.snapshot, planned, foreign)
         drained = self.send(refusals.due_drains(drains, api.now), api)
         drained = self.remember_refusals(drained, api)
-        stopped_by = (
-            outcome.stopped_by or drained.stopped_by or silence or refusals.silence(api.now)
-        )
+        silence = silence or (refusals.silence(api.now) if refusals.by_subject else None)
+        stopped_by = outcome.stopped_by or drained.stopped_by or silence
         return replace(outcome, view=self.view, stopped_by=stopped_by)
 
     def _verify_deleted(self, operations: Iterable[Operation], api: Counting) -> None:
