@@ -6,7 +6,6 @@ An exception would end such a thread in silence, and what it does would stop wit
 import logging
 import sys
 import threading
-import time
 from collections.abc import Callable
 
 from agent.retrying import until_it_works
@@ -15,9 +14,6 @@ LOG = logging.getLogger("compute_agent.service")
 
 LONGEST_PAUSE = 5.0
 """Seconds until the work of a thread that failed begins again, at most."""
-START_WITHIN = 10.0
-"""Seconds for which a thread that can't be started is tried again."""
-TRIED_EVERY = 0.5
 
 
 class NoThread(Exception):
@@ -33,7 +29,7 @@ def keep_running(work: Callable[[], object], name: str, stopping: threading.Even
     Work that raises is logged and begins again, until ``stopping`` is set; work that returns is
     done.
 
-    :raises NoThread: the thread could not be started for ``START_WITHIN`` seconds.
+    :raises NoThread: the thread can't be started.
     """
 
     def log(_: str) -> None:
@@ -47,15 +43,11 @@ def keep_running(work: Callable[[], object], name: str, stopping: threading.Even
 
 
 def started(thread: threading.Thread) -> None:
-    """Start a thread.  :raises NoThread: it could not be started for ``START_WITHIN`` seconds."""
-    until = time.monotonic() + START_WITHIN
-    while True:
-        try:
-            return thread.start()
-        except RuntimeError as err:
-            if time.monotonic() >= until:
-                raise NoThread(
-                    f"thread {thread.name} could not be started for {START_WITHIN:g} s: {err}; "
-                    "raise TasksMax of the systemd unit, or pids.max of its cgroup"
-                ) from err
-        time.sleep(TRIED_EVERY)
+    """Start a thread.  :raises NoThread: it can't be started."""
+    try:
+        thread.start()
+    except RuntimeError as err:
+        raise NoThread(
+            f"thread {thread.name} could not be started: {err}; raise TasksMax of the systemd "
+            "unit, or pids.max of its cgroup"
+        ) from err

@@ -5,7 +5,7 @@ it loads the driver (:class:`drivers.loaded.LoadedDriver`).  The first line of e
 it is called.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
 
@@ -105,36 +105,9 @@ class Switched(Protocol):
         """
 
 
-@runtime_checkable
-class LegacyInventory(Protocol):
-    """Nova's deprecated method for the inventory of the root provider."""
-
-    def get_inventory(self, nodename: str) -> Mapping[str, Mapping[str, Any]]:
-        """Return the root's whole inventory: ``{resource class: {"total": …, "reserved": …}}``."""
-
-
-@runtime_checkable
-class LegacyTraits(Protocol):
-    """Nova's deprecated method for the traits of the root provider."""
-
-    def get_traits(self, nodename: str) -> Iterable[str]:
-        """Return trait names.  Traits that only earlier calls returned are removed."""
-
-
-@runtime_checkable
-class LegacyResources(Protocol):
-    """Nova's oldest method: totals for the root's inventory."""
-
-    def get_available_resource(self, nodename: str) -> Mapping[str, Any]:
-        """Return Nova's dict; ``vcpus``, ``memory_mb`` (MiB) and ``local_gb`` (GiB) are used."""
-
-
-LEGACY: tuple[type, ...] = (LegacyInventory, LegacyTraits, LegacyResources)
-"""Used in place of ``update_provider_tree``, see :mod:`drivers.legacy`."""
-OPTIONAL: tuple[type, ...] = (
-    *(Configurable, Lifecycle, Identified, Watched, Degradable, Timed, Switched),
-    *LEGACY,
-)
+LEGACY = ("get_inventory", "get_traits", "get_available_resource")
+"""Nova's older methods, used in place of ``update_provider_tree``: see :mod:`drivers.legacy`."""
+OPTIONAL = (Configurable, Lifecycle, Identified, Watched, Degradable, Timed, Switched)
 """All optional protocols.  A driver defines all methods of a protocol, or none of them."""
 
 

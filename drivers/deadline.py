@@ -235,9 +235,22 @@ class Calls(CallQueue[None]):
             KeyboardInterrupt, or is ``async def``.
         """
         name = f"{method}({node})" if node else method
+
+        def job(_session: object) -> T:
+            try:
+                answer = function()
+            except (Exception, SystemExit):
+                raise
+            except BaseException as err:  # it would interrupt the agent
+                text = f"{name} raised {type(err).__name__}, which a driver must not raise"
+                raise DriverError(text) from err
+            if inspect.iscoroutine(answer):
+                answer.close()
+                raise DriverError(f"{name} is `async def`: it has to be a plain `def`")
+            return answer
+
         began, failed = time.monotonic(), True
         try:
-            job = _guarded(name, function)
             answer = self.call(name, job, self.within, at_once=bool(node))
             failed = False
         except Overdue:
@@ -252,23 +265,3 @@ class Calls(CallQueue[None]):
         finally:
             self.on_call(method, time.monotonic() - began, failed)
         return answer
-
-
-def _guarded(name: str, function: Callable[[], T]) -> Callable[[object], T]:
-    """Return a job that calls ``function`` and raises nothing that would interrupt the agent."""
-
-    def job(_session: object) -> T:
-        try:
-            answer = function()
-        except (Exception, SystemExit):
-            raise
-        except BaseException as err:
-            raise DriverError(
-                f"{name} raised {type(err).__name__}, which a driver must not raise"
-            ) from err
-        if inspect.iscoroutine(answer):
-            answer.close()
-            raise DriverError(f"{name} is `async def`: it has to be a plain `def`")
-        return answer
-
-    return job

@@ -11,7 +11,7 @@ from math import inf
 from typing import Any
 
 from drivers import opts
-from drivers.abilities import LEGACY, methods
+from drivers.abilities import LEGACY
 from drivers.errors import DriverError
 from drivers.inventory import DISK_GB, MEMORY_MB, VCPU, InventoryPolicy, root_inventory
 from reportclient.provider_tree import ProviderTree
@@ -24,7 +24,7 @@ Records = dict[str, dict[str, Any]]
 
 def older_methods(driver: object) -> tuple[str, ...]:
     """Return the names of the older methods that a driver, or a driver's class, has."""
-    return tuple(name for name in methods(*LEGACY) if callable(getattr(driver, name, None)))
+    return tuple(name for name in LEGACY if callable(getattr(driver, name, None)))
 
 
 def update_by_older_methods(driver: object, tree: ProviderTree, nodename: str) -> None:

@@ -27,8 +27,8 @@ LOG = logging.getLogger("compute_agent.drivers")
 __all__ = ["GROUP", "LoadedDriver", "driver_from", "installed", "load_drivers", "not_found"]
 
 GROUP = "compute_agent.drivers"
-_NOVAS = ("update_provider_tree", *methods(*LEGACY))
-_METHODS = ("get_available_nodes", "update_provider_tree", *methods(*OPTIONAL))
+_NOVAS = ("update_provider_tree", *LEGACY)
+_METHODS = ("get_available_nodes", *_NOVAS, *methods(*OPTIONAL))
 
 
 def load_drivers(names: Sequence[str], context: DriverContext) -> list[LoadedDriver]:

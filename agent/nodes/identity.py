@@ -12,7 +12,6 @@ import errno
 import logging
 import uuid as uuidlib
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -64,8 +63,7 @@ def compute_id(state_path: Path) -> str:
     if saved:
         LOG.warning("%s is missing: writing it again with the UUID from %s", path, NODES)
     try:
-        with suppress(FileExistsError):  # another process has just written its UUID
-            files.create(path, (saved or str(uuidlib.uuid4())).encode() + b"\n")
+        files.replace(path, (saved or str(uuidlib.uuid4())).encode() + b"\n")
         return _read(path)
     except OSError as err:
         raise _error(

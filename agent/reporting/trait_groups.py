@@ -1,17 +1,11 @@
 """Traits for people: sorted, families folded.  Pure."""
 
+import re
 from collections.abc import Iterable
 
-FAMILIES = (
-    "HW_CPU_X86_",
-    "HW_CPU_AARCH64_",
-    "HW_CPU_PPC64LE_",
-    "HW_NIC_OFFLOAD_",
-    "COMPUTE_GRAPHICS_MODEL_",
-    "COMPUTE_IMAGE_TYPE_",
-    "COMPUTE_NET_VIF_MODEL_",
-    "COMPUTE_SOUND_MODEL_",
-    "COMPUTE_STORAGE_BUS_",
+FAMILIES = re.compile(
+    "HW_CPU_(X86|AARCH64|PPC64LE)_|HW_NIC_OFFLOAD_"
+    "|COMPUTE_(GRAPHICS_MODEL|IMAGE_TYPE|NET_VIF_MODEL|SOUND_MODEL|STORAGE_BUS)_"
 )
 """Prefixes of the traits that are shown together."""
 
@@ -24,8 +18,8 @@ def folded(traits: Iterable[str]) -> list[str]:
     """
     families: dict[str, list[str]] = {}
     for trait in sorted(traits):
-        prefixes = (each for each in FAMILIES if trait.startswith(each) and trait != each)
-        families.setdefault(next(prefixes, trait), []).append(trait)
+        prefix = FAMILIES.match(trait)
+        families.setdefault(prefix[0] if prefix else trait, []).append(trait)
     words = []
     for family, members in families.items():
         inner = ",".join(member.removeprefix(family) for member in members)

@@ -13,8 +13,7 @@ import os
 import pwd
 import stat
 import sys
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 MODE = 0o644
@@ -92,19 +91,22 @@ def replace(path: Path, data: Content, *, durable: bool = True, mode: int | None
     ``mode`` overrides the umask.
     """
     scratch = path.with_name(f".{path.name}")
-    with _filled(scratch, data, durable=durable, mode=mode):
+    scratch.unlink(missing_ok=True)
+    try:
+        with os.fdopen(open_file(scratch, _FRESH), "wb") as file:
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
+            file.write(data if isinstance(data, bytes) else data(identity(file.fileno())))
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
         scratch.replace(path)
-
-
-def create(path: Path, data: bytes) -> None:
-    """Create a file atomically; of several processes that try, one succeeds.
-
-    :raises FileExistsError: the file exists.
-    """
-    scratch = path.with_name(f".{path.name}.{uuid.uuid4()}")
-    with _filled(scratch, data, durable=True):
-        os.link(scratch, path)
-        scratch.unlink()
+    except BaseException:
+        with contextlib.suppress(OSError):
+            scratch.unlink(missing_ok=True)
+        raise
+    if durable:
+        sync_directory(path.parent)
 
 
 def open_file(path: Path, flags: int) -> int:
@@ -168,29 +170,3 @@ def sync_directory(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-@contextlib.contextmanager
-def _filled(
-    scratch: Path, data: Content, *, durable: bool, mode: int | None = None
-) -> Iterator[None]:
-    """Write a scratch file that the caller renames or links; after an error it is removed.
-
-    Once it is renamed the name may be another process's, which replaces the file again.
-    """
-    scratch.unlink(missing_ok=True)
-    try:
-        with os.fdopen(open_file(scratch, _FRESH), "wb") as file:
-            if mode is not None:
-                os.fchmod(file.fileno(), mode)
-            file.write(data if isinstance(data, bytes) else data(identity(file.fileno())))
-            file.flush()
-            if durable:
-                os.fsync(file.fileno())
-        yield
-    except BaseException:
-        with contextlib.suppress(OSError):
-            scratch.unlink(missing_ok=True)
-        raise
-    if durable:
-        sync_directory(scratch.parent)

@@ -155,27 +155,17 @@ class Endpoints:
         assert not call.query, f"the fake Placement does not model GET /traits with {call.query}"
         return {"traits": sorted(self.store.traits)}
 
-    def ensure_trait(self, call: Call, name: str) -> dict[str, Any]:
-        custom(name)
-        self.store.traits.add(name)
-        return {}
-
-    def delete_trait(self, call: Call, name: str) -> dict[str, Any]:
-        rows = self.store.providers.values()
-        self.store.delete_name(self.store.traits, name, (row.traits for row in rows))
-        return {}
-
     def list_classes(self, call: Call) -> dict[str, Any]:
         return {"resource_classes": [{"name": name} for name in sorted(self.store.classes)]}
 
-    def ensure_class(self, call: Call, name: str) -> dict[str, Any]:
-        custom(name)
-        self.store.classes.add(name)
+    def ensure_name(self, call: Call, kind: str, name: str) -> dict[str, Any]:
+        if not CUSTOM.fullmatch(name) or len(name) > 255:
+            raise Rejected(f"{name} is invalid: CUSTOM_ and A-Z, 0-9 and _")
+        self.store.names(kind).add(name)
         return {}
 
-    def delete_class(self, call: Call, name: str) -> dict[str, Any]:
-        rows = self.store.providers.values()
-        self.store.delete_name(self.store.classes, name, (row.inventory for row in rows))
+    def delete_name(self, call: Call, kind: str, name: str) -> dict[str, Any]:
+        self.store.delete_name(kind, name)
         return {}
 
     # -- allocations
@@ -248,11 +238,9 @@ ROUTES: list[tuple[str, re.Pattern[str], Callable[..., dict[str, Any]]]] = [
         ("GET", f"{_OF}/usages", Endpoints.show_usages),
         ("GET", f"{_OF}/allocations", Endpoints.show_provider_allocations),
         ("GET", "/traits", Endpoints.list_traits),
-        ("PUT", f"/traits/{_UUID}", Endpoints.ensure_trait),
-        ("DELETE", f"/traits/{_UUID}", Endpoints.delete_trait),
         ("GET", "/resource_classes", Endpoints.list_classes),
-        ("PUT", f"/resource_classes/{_UUID}", Endpoints.ensure_class),
-        ("DELETE", f"/resource_classes/{_UUID}", Endpoints.delete_class),
+        ("PUT", f"/(traits|resource_classes)/{_UUID}", Endpoints.ensure_name),
+        ("DELETE", f"/(traits|resource_classes)/{_UUID}", Endpoints.delete_name),
         ("GET", f"/allocations/{_UUID}", Endpoints.show_allocations),
         ("PUT", f"/allocations/{_UUID}", Endpoints.set_allocations),
         ("DELETE", f"/allocations/{_UUID}", Endpoints.delete_allocations),
@@ -299,11 +287,6 @@ def check_allocations(body: Any, version: tuple[int, ...]) -> None:
         amounts: Iterable[Any] = entry["resources"].values()
         if not entry["resources"] or not all(type(n) is int and n >= 1 for n in amounts):
             raise Rejected(f"JSON does not validate: {entry['resources']!r}")
-
-
-def custom(name: str) -> None:
-    if not CUSTOM.fullmatch(name) or len(name) > 255:
-        raise Rejected(f"{name} is invalid: CUSTOM_ and A-Z, 0-9 and _")
 
 
 def optional_uuid(value: Any) -> str | None:

@@ -5,7 +5,7 @@ Every rule is one of a real Placement: ``test_fake_equals_real`` sends both the 
 
 import copy
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -228,15 +228,18 @@ class Store:
             row.traits = wanted
             row.generation += 1
 
-    def delete_name(self, names: set[str], name: str, users: Iterable[Collection[str]]) -> None:
-        """Delete a trait or class from ``names``; ``users`` are the names that each row has."""
-        if name not in names:
+    def names(self, kind: str) -> set[str]:
+        """Return the known names: ``kind`` is ``traits`` or ``resource_classes``."""
+        return self.traits if kind == "traits" else self.classes
+
+    def delete_name(self, kind: str, name: str) -> None:
+        if name not in self.names(kind):
             raise NotFound(f"No such trait or resource class: {name}.")
         if not name.startswith("CUSTOM_"):
             raise Rejected(f"Cannot delete the standard {name}.")
-        if any(name in used for used in users):
+        if any(name in {*row.traits, *row.inventory} for row in self.providers.values()):
             raise InUse(f"{name} is in use.")
-        names.remove(name)
+        self.names(kind).remove(name)
 
     # -- allocations
 

@@ -189,11 +189,3 @@ def test_a_full_disk_is_told_once_tried_again_and_leaves_the_old_file(
     one.save_or_warn({"name": "other", "nodes": {}}, "")
     assert not one.problem
     assert document(tmp_path).read(same) == {"name": "other", "nodes": {}}
-
-
-def test_of_several_who_create_a_file_one_succeeds(tmp_path: Path) -> None:
-    files.create(tmp_path / "id", b"one")
-    with pytest.raises(FileExistsError):
-        files.create(tmp_path / "id", b"two")
-    assert files.read(tmp_path / "id") == b"one"
-    assert os.listdir(tmp_path) == ["id"]
