@@ -59,23 +59,13 @@ DEV = "compute_agent.dev"
 """Group of the entry point for ``--dev``, whose code the daemon does not import."""
 DRIVER_WITHIN = 3.0
 """Seconds in which a driver's call has to return when the agent stops."""
-EXITS: tuple[tuple[type[Exception], int], ...] = (
-    (DriverNotReady, FAILED),
-    (DriverError, UNUSABLE),
-    (IdentityNotReady, FAILED),
-    (IdentityError, UNUSABLE),
-    (InUse, FAILED),
-    (RegistryError, FAILED),
-    (NoThread, FAILED),
-    (AuthenticationFailed, UNUSABLE),
-    (Unreachable, FAILED),
-    (PlacementError, UNUSABLE),
-    (config.ConfigError, UNUSABLE),
-    (logs.LogsUnusable, UNUSABLE),
-    (TransportUnavailable, UNUSABLE),
+PASSING = (DriverNotReady, IdentityNotReady, InUse, NoThread, RegistryError, Unreachable)
+"""Errors that pass by themselves: systemd starts the agent again then."""
+LASTING = (
+    *(config.ConfigError, logs.LogsUnusable, DriverError, IdentityError, TransportUnavailable),
+    *(AuthenticationFailed, PlacementError),
 )
-"""Exit codes by errors, of which the first counts: FAILED for what passes by itself, since systemd
-starts the agent again then; UNUSABLE for what an operator has to correct."""
+"""Errors that an operator has to correct, except those that are also ``PASSING``."""
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -83,12 +73,18 @@ def main(args: Sequence[str] | None = None) -> None:
     with ExitStack() as stack:
         try:
             code = _run(list(sys.argv[1:] if args is None else args), stack)
-        except tuple(kind for kind, _ in EXITS) as err:
+        except (*PASSING, *LASTING) as err:
             logs.complain(f"compute-agent: {err}")
-            code = next(code for kind, code in EXITS if isinstance(err, kind))
+            code = exit_code(err)
         except KeyboardInterrupt:
             code = FAILED
     sys.exit(code)
+
+
+def exit_code(err: Exception) -> int:
+    """Return the exit code for an error that ends the agent."""
+    passes = isinstance(err, PASSING) and not isinstance(err, AuthenticationFailed)
+    return FAILED if passes else UNUSABLE
 
 
 def _run(args: list[str], stack: ExitStack) -> int:

@@ -73,14 +73,13 @@ class Service:
 
         A call hangs that has lasted for ``seconds`` since it began and since ``since`` (monotonic).
         """
-        for began in list(self.nodes.breaker.waiting.values()):
-            if time.monotonic() - max(began, since) >= seconds:
-                return "Placement does not answer"
+        waiting = list(self.nodes.breaker.waiting.values())
+        calls = [(began, "Placement does not answer") for began in waiting]
         for loaded in self.nodes.drivers:
-            for began, method in list(loaded.calls.now):
-                if time.monotonic() - max(began, since) >= seconds:
-                    return f"driver {loaded.name} does not return from {method}"
-        return None
+            text = f"driver {loaded.name} does not return from"
+            calls += [(began, f"{text} {method}") for began, method in loaded.calls.now]
+        last = time.monotonic() - seconds
+        return next((text for began, text in calls if max(began, since) <= last), None)
 
     def period(self) -> bool:
         """Run a period of every root; return whether everything was reported.
@@ -121,10 +120,9 @@ class Service:
         if disabled is None:
             return
         for loaded in self.nodes.drivers:
-            if self._enabled.get(loaded.name) is (not disabled):
+            is_told = self._enabled.get(loaded.name) is (not disabled)
+            if is_told or loaded.opening.failed is not None:  # notified once it is open
                 continue
-            if loaded.opening.failed is not None:
-                continue  # notified once it is open
             try:
                 loaded.call(Switched.set_host_enabled, not disabled)
             except (Exception, SystemExit) as err:  # noqa: BLE001  the agent lives on

@@ -15,7 +15,7 @@ from agent import version
 from agent.loop import Loop
 from agent.metrics.exposition import LONG, SHORT, Exposition, Rows, gauge
 from agent.nodes.nodes import Nodes
-from agent.reporting.changes import kind, snake_case
+from agent.reporting.changes import kind
 from agent.reporting.reports import Check, Occasion, Report, Severity
 from agent.reporting.status import AgentStatus, NodeStatus
 from agent.service import Service
@@ -109,11 +109,6 @@ class Numbers:
         """Count a call to this host over RPC."""
         self.rpc_calls.labels(method, outcome).inc()
         self.rpc_times.observe(seconds)
-
-    def placement_called(self, method: str, route: str, outcome: str, seconds: float) -> None:
-        """Count a call to Placement."""
-        self.requests.labels(method, route, outcome).inc()
-        self.request_times.labels(method, route).observe(seconds)
 
     def driver_called(self, driver: str, method: str, seconds: float, failed: bool) -> None:
         """Count a call of a driver's method."""
@@ -219,11 +214,12 @@ class Measured:
             answer = self.api.request(method, path, json=json, needs=needs)
             outcome = "ok"
         except PlacementError as err:
-            outcome = outcome_of(err)
+            outcome = kind(err)
             raise
         finally:
-            seconds = time.monotonic() - began
-            self.numbers.placement_called(method, route_of(path), outcome, seconds)
+            route, seconds = route_of(path), time.monotonic() - began
+            self.numbers.requests.labels(method, route, outcome).inc()
+            self.numbers.request_times.labels(method, route).observe(seconds)
         return answer
 
 
@@ -238,11 +234,6 @@ def route_of(path: str) -> str:
     '/resource_providers/{uuid}/traits'
     """
     return _NAMED.sub(r"/\1/{name}", _UUID.sub("/{uuid}", path.partition("?")[0]))
-
-
-def outcome_of(err: PlacementError) -> str:
-    """Return the kind of error: ``conflict``, ``unreachable``, ``in_use``, ``rejected`` …"""
-    return snake_case(type(err).__name__)
 
 
 @dataclass(slots=True)

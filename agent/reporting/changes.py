@@ -7,6 +7,7 @@ from typing import assert_never
 
 from agent.reporting.trait_groups import folded
 from reportclient import plan as ops
+from reportclient.errors import PlacementError
 from reportclient.model import MAX_INT, Inventory, Provider
 from reportclient.plain_text import first_few, plain
 from reportclient.snapshot import EMPTY, Snapshot
@@ -38,14 +39,9 @@ _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _DEFAULTS = Inventory(0).with_defaults(None).as_dict()
 
 
-def snake_case(name: str) -> str:
-    """Return the name of a class in snake case: ``set_inventory``."""
-    return _WORDS.sub("_", name).lower()
-
-
-def kind(operation: ops.Operation) -> str:
-    """Return an operation's kind for programs: ``create_provider``, ``set_traits`` …"""
-    return snake_case(type(operation).__name__)
+def kind(thing: ops.Operation | PlacementError) -> str:
+    """Return the kind of an operation or error for programs: ``set_traits``, ``in_use`` …"""
+    return _WORDS.sub("_", type(thing).__name__).lower()
 
 
 def summary(

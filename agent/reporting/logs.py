@@ -43,14 +43,8 @@ _QUIET = (
 )
 """Libraries that log from WARNING on by default."""
 _CHOSEN = ("log_file", "log_dir", "use_stderr", "use_journal", "use_syslog", "log_config_append")
-_PRIORITIES = (
-    (logging.CRITICAL, 2),
-    (logging.ERROR, 3),
-    (logging.WARNING, 4),
-    (logging.INFO, 6),
-    (logging.NOTSET, 7),
-)
-"""Priorities of the journal by least level."""
+_PRIORITIES = ((50, 2), (40, 3), (30, 4), (20, 6), (0, 7))
+"""Priorities of the journal by least level: from CRITICAL (50) to NOTSET."""
 
 
 class LogsUnusable(Exception):

@@ -47,12 +47,6 @@ class Unreadable(Unusable):
 class Later(Unusable):
     """A later version of the agent wrote the file: it is not changed."""
 
-    def __init__(self, path: Path, version: int, own_version: int) -> None:
-        super().__init__(
-            f"{path} has version {version}, and this compute-agent reads {own_version}: a later "
-            "compute-agent wrote it; use that version, or move the file away"
-        )
-
 
 @dataclass(slots=True)
 class Document:
@@ -143,7 +137,10 @@ class Document:
         version = fields.get("version")
         if isinstance(version, int) and version > self.version:
             self._refused = True
-            raise Later(self.path, version, self.version)
+            raise Later(
+                f"{self.path} has version {version}, and this compute-agent reads {self.version}: "
+                "a later compute-agent wrote it; use that version, or move the file away"
+            )
         if version != self.version:
             raise ValueError(f"it has version {version!r}, not {self.version}")
         return fields

@@ -15,8 +15,10 @@
 A device without an address, vendor or product can't be read.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import gt
 from typing import TypeVar
 from xml.etree.ElementTree import Element
 
@@ -185,17 +187,13 @@ def _pci_id(element: Element | None) -> str | None:
 
 def _hexadecimal(text: str | None) -> int | None:
     """Parse ``0x1f``; ``None`` if it is invalid or has more than 8 digits."""
-    digits = (text or "").strip().lower().removeprefix("0x")
-    if not digits or len(digits) > 8 or not set(digits) <= set("0123456789abcdef"):
-        return None
-    return int(digits, 16)
+    digits = re.fullmatch(r"(?:0x)?([0-9a-f]{1,8})", (text or "").strip().lower())
+    return int(digits[1], 16) if digits else None
 
 
-def _format_address(
-    domain: int | None, bus: int | None, slot: int | None, function: int | None
-) -> str | None:
-    if domain is None or bus is None or slot is None or function is None:
+def _format_address(*parts: int | None) -> str | None:
+    numbers = [part for part in parts if part is not None]
+    largest = (0xFFFFFFFF, 0xFF, 0x1F, 0x7)
+    if len(numbers) < len(largest) or any(map(gt, numbers, largest)):
         return None
-    if domain > 0xFFFFFFFF or bus > 0xFF or slot > 0x1F or function > 0x7:
-        return None
-    return f"{domain:04x}:{bus:02x}:{slot:02x}.{function:x}"
+    return "{:04x}:{:02x}:{:02x}.{:x}".format(*numbers)
