@@ -18,11 +18,11 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from agent import config, opts, version
 from agent.bus.errors import TransportUnavailable
@@ -210,7 +210,9 @@ def _until_stopped(reload: Reload) -> None:
         service.ready_anyway(f"first report in {first_in:.0f} s")
     else:  # also while Placement is away
         why = "the first report is not finished yet"
-        _call_later(opts.READY_WITHIN, lambda: service.ready_anyway(why))
+        timer = threading.Timer(opts.READY_WITHIN, service.ready_anyway, [why])
+        timer.daemon = True
+        started(timer)
     reload.status_file.started(first_in)
     LOG.info("Reporting host %s, the first time in %.0f s", settings.host, first_in)
     # Python handles signals in the main thread, which must not hang in a driver's C code.
@@ -242,31 +244,27 @@ def _wait_interruptibly(done: Future[None]) -> None:
         signal.set_wakeup_fd(-1)
 
 
-def _call_later(seconds: float, work: Callable[[], object]) -> None:
-    """Call ``work`` after so many seconds, if the process still runs."""
-    timer = threading.Timer(seconds, work)
-    timer.daemon = True
-    started(timer)
-
-
 def _stop(reload: Reload) -> None:
-    """Stop the loop, and exit after graceful_shutdown_timeout at the latest."""
+    """Stop the loop, and exit after graceful_shutdown_timeout at the latest.
+
+    Exit earlier once a driver's call has not returned for DRIVER_WITHIN: nothing is written then.
+    """
     reload.service.systemd.stopping()
     reload.loop.stop()
     stopped, within = time.monotonic(), reload.settings.shutdown_within
 
-    def exit_overdue() -> None:
-        LOG.warning("Not stopped after graceful_shutdown_timeout (%g s): exiting now", within)
-        faulthandler.dump_traceback(2)
-        os._exit(FAILED)
-
-    def exit_if_driver_hangs() -> None:
-        """Exit once a driver's call has not returned for DRIVER_WITHIN; nothing is written then."""
-        while (why := reload.service.hanging(stopped, DRIVER_WITHIN)) is None:
+    def exit_late() -> None:
+        while time.monotonic() < stopped + within:
+            if why := reload.service.hanging(stopped, DRIVER_WITHIN):
+                _exit_now(0, f"Stopped without waiting: {why}")
             time.sleep(0.1)
-        LOG.warning("Stopped without waiting: %s", why)
-        faulthandler.dump_traceback(2)
-        os._exit(0)
+        text = f"Not stopped after graceful_shutdown_timeout ({within:g} s): exiting now"
+        _exit_now(FAILED, text)
 
-    _call_later(within, exit_overdue)
-    started(threading.Thread(target=exit_if_driver_hangs, name="stop", daemon=True))
+    started(threading.Thread(target=exit_late, name="stop", daemon=True))
+
+
+def _exit_now(code: int, text: str) -> NoReturn:
+    LOG.warning("%s", text)
+    faulthandler.dump_traceback(2)
+    os._exit(code)

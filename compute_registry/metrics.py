@@ -10,7 +10,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from agent import version
-from agent.metrics.exposition import SHORT, Exposition, gauge
+from agent.metrics.exposition import BUCKETS, Exposition, gauge
 from agent.metrics.opts import MonitoringSettings
 from agent.registry.errors import RegistryError
 from agent.reporting.reports import Check
@@ -32,7 +32,7 @@ class RegistryMonitoring(Exposition, Collector):
         self.store, self.broker = store, broker
         self.registry = CollectorRegistry()
         counter = partial(prometheus_client.Counter, namespace=PREFIX, registry=self.registry)
-        seconds = partial(Histogram, namespace=PREFIX, registry=self.registry, buckets=SHORT)
+        seconds = partial(Histogram, namespace=PREFIX, registry=self.registry, buckets=BUCKETS)
         text = "Calls over RPC, including heartbeats."
         self.calls = counter("rpc_calls", text, ["method", "outcome"])
         self.call_times = seconds("rpc_call_seconds", "Duration of calls over RPC.", ["method"])

@@ -43,9 +43,8 @@ EVERY = 15.0
 """Seconds between two writes of the textfile."""
 READABLE = 0o644
 """Mode of the textfile, whatever the umask: node_exporter runs as another user."""
-SHORT = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
-LONG = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
-"""Upper bounds of histogram buckets in seconds: SHORT for calls, LONG for periods."""
+BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+"""Upper bounds of histogram buckets in seconds."""
 Answer = tuple[str, list[str]]
 """The status of a page of health, and its lines."""
 Rows = Iterable[tuple[tuple[str, ...], float | None]]

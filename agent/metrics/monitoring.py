@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from agent import version
 from agent.loop import Loop
-from agent.metrics.exposition import LONG, SHORT, Exposition, Rows, gauge
+from agent.metrics.exposition import BUCKETS, Exposition, Rows, gauge
 from agent.nodes.nodes import Nodes
 from agent.reporting.changes import kind
 from agent.reporting.reports import Check, Occasion, Report, Severity
@@ -35,7 +35,7 @@ class Numbers:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self.registry = CollectorRegistry()
         counter = partial(Counter, namespace=PREFIX, registry=self.registry)
-        seconds = partial(Histogram, namespace=PREFIX, registry=self.registry, buckets=SHORT)
+        seconds = partial(Histogram, namespace=PREFIX, registry=self.registry, buckets=BUCKETS)
         self._clock = clock
         self._failed: dict[str, dict[str, str]] = {}
 
@@ -43,7 +43,6 @@ class Numbers:
             "period_seconds",
             "Seconds of a period, or of enabling or disabling the host, for one node.",
             ["occasion"],
-            buckets=LONG,
         )
         self.replans = counter(
             "replans", "Plans made again because another service wrote to the providers."
@@ -61,7 +60,7 @@ class Numbers:
             "placement_request_seconds", "Seconds of requests to Placement.", ["method", "route"]
         )
         self.driver_times = seconds(
-            "driver_call_seconds", "Seconds of driver calls.", ["driver", "method"], buckets=LONG
+            "driver_call_seconds", "Seconds of driver calls.", ["driver", "method"]
         )
         self.driver_failures = counter(
             "driver_call_failures",
@@ -80,7 +79,7 @@ class Numbers:
             registry=self.registry,
         )
         self.rpc_calls = counter("rpc_calls", "RPC calls to this host.", ["method", "outcome"])
-        self.rpc_times = seconds("rpc_call_seconds", "Seconds to answer RPC calls.", buckets=LONG)
+        self.rpc_times = seconds("rpc_call_seconds", "Seconds to answer RPC calls.")
 
     def __call__(self, reports: Sequence[Report]) -> None:
         """Count the reports of a period or switch, as a listener of the service."""

@@ -24,16 +24,13 @@ COMPUTE_NODE = "COMPUTE_NODE"
 _PREFIX = "CUSTOM_COMPUTE_AGENT_"
 _TAG = re.compile(_PREFIX + r"[0-9A-F]{8}(_[0-9A-F]{4}){3}_[0-9A-F]{12}")
 _IMAGE_TYPES = ("aki", "ami", "ari", "iso", "qcow2", "raw", "vdi", "vhd", "vhdx", "vmdk", "ploop")
+_SAME_NAMES = (
+    *("accelerators", "address_space_emulated", "address_space_passthrough", "device_tagging"),
+    *("ephemeral_encryption", "ephemeral_encryption_luks", "ephemeral_encryption_plain"),
+    *("mem_backing_file", "trusted_certs", *(f"image_type_{kind}" for kind in _IMAGE_TYPES)),
+)
 
 CAPABILITY_TRAITS: Mapping[str, str] = {
-    "supports_accelerators": "COMPUTE_ACCELERATORS",
-    "supports_address_space_emulated": "COMPUTE_ADDRESS_SPACE_EMULATED",
-    "supports_address_space_passthrough": "COMPUTE_ADDRESS_SPACE_PASSTHROUGH",
-    "supports_device_tagging": "COMPUTE_DEVICE_TAGGING",
-    "supports_ephemeral_encryption": "COMPUTE_EPHEMERAL_ENCRYPTION",
-    "supports_ephemeral_encryption_luks": "COMPUTE_EPHEMERAL_ENCRYPTION_LUKS",
-    "supports_ephemeral_encryption_plain": "COMPUTE_EPHEMERAL_ENCRYPTION_PLAIN",
-    "supports_mem_backing_file": "COMPUTE_MEM_BACKING_FILE",
     "supports_attach_interface": "COMPUTE_NET_ATTACH_INTERFACE",
     "supports_tagged_attach_interface": "COMPUTE_NET_ATTACH_INTERFACE_WITH_TAG",
     "supports_remote_managed_ports": "COMPUTE_REMOTE_MANAGED_PORTS",
@@ -43,13 +40,10 @@ CAPABILITY_TRAITS: Mapping[str, str] = {
     "supports_secure_boot": "COMPUTE_SECURITY_UEFI_SECURE_BOOT",
     "supports_socket_pci_numa_affinity": "COMPUTE_SOCKET_PCI_NUMA_AFFINITY",
     "supports_virtio_fs": "COMPUTE_STORAGE_VIRTIO_FS",
-    "supports_trusted_certs": "COMPUTE_TRUSTED_CERTS",
     "supports_tagged_attach_volume": "COMPUTE_VOLUME_ATTACH_WITH_TAG",
     "supports_extend_volume": "COMPUTE_VOLUME_EXTEND",
     "supports_multiattach": "COMPUTE_VOLUME_MULTI_ATTACH",
-    **{
-        f"supports_image_type_{kind}": f"COMPUTE_IMAGE_TYPE_{kind.upper()}" for kind in _IMAGE_TYPES
-    },
+    **{f"supports_{name}": f"COMPUTE_{name.upper()}" for name in _SAME_NAMES},
 }
 """Traits by the capability names of Nova's drivers."""
 

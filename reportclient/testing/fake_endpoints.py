@@ -75,17 +75,11 @@ class Endpoints:
         if key == "member_of":
             wanted = {canonical(item) for item in value.removeprefix("in:").split(",")}
             return lambda row: bool(row.aggregates & wanted)
-        if key == "required":
-            return self._trait_filter(value)
+        if key == "required" and not value.startswith("in:"):
+            wanted = {name.lstrip("!"): not name.startswith("!") for name in value.split(",")}
+            self.store.require_traits(wanted)
+            return lambda row: all((name in row.traits) is has for name, has in wanted.items())
         raise AssertionError(f"the fake Placement does not model the filter {key}={value}")
-
-    def _trait_filter(self, value: str) -> Callable[[Row], bool]:
-        assert not value.startswith("in:"), "the fake Placement does not model alternatives"
-        names = value.split(",")
-        forbidden = {name.lstrip("!") for name in names if name.startswith("!")}
-        wanted = {name for name in names if not name.startswith("!")}
-        self.store.require_traits(forbidden | wanted)
-        return lambda row: wanted <= row.traits and not forbidden & row.traits
 
     # -- inventories, traits, aggregates and usages of a provider
 

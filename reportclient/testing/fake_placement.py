@@ -35,9 +35,6 @@ class Failure:
     error: PlacementError
     after: bool
 
-    def meets(self, method: str, path: str) -> bool:
-        return method == self.method and bool(self.path.search(path))
-
 
 class FakePlacement(Endpoints):
     """``microversion`` is the newest that it supports; see :meth:`request` and :meth:`answer`.
@@ -65,7 +62,8 @@ class FakePlacement(Endpoints):
             text = f"{method} {path} needs microversion {version}"
             raise TooOld(text, newest=self.microversion)
         self.requests.append(Recorded(method, path, _copied(json)))
-        failure = next((f for f in self.failures if f.meets(method, path)), None)
+        met = (f for f in self.failures if f.method == method and f.path.search(path))
+        failure = next(met, None)
         if failure is None:
             return self.answer(method, path, json=json, microversion=version)
         self.failures.remove(failure)
