@@ -19,17 +19,22 @@ class Host:
 
     service: ObservedService
 
+    @property
+    def name(self) -> str:
+        """The host's name up to the first dot; an address is whole."""
+        host = self.service.record.host
+        name, _, _ = host.partition(".")
+        return host if name.isdecimal() else name
+
     def notes(self) -> Iterator[tuple[str, bool]]:
         """Yield what there is to say of the host, and whether that is an error."""
         record, service = self.service.record, self.service
         for condition in service.conditions():
             yield condition.text, True
         if service.placement is Agreement.ABSENT:
-            text = f"{service.absent} of {len(record.roots)} root providers are not in Placement"
-            yield f"{text}. On the host: computectl status", True
+            yield f"{service.absence}. On the host: computectl status", True
         elif service.placement is Agreement.DIFFERS:
-            roots = f"{service.with_trait} of {len(record.roots)} root providers"
-            yield f"Placement differs: {roots} disabled. On the host: computectl audit", True
+            yield f"{service.difference}. On the host: computectl audit", True
         if record.forced_down:
             yield f"computectl service force-down {record.host} --unset takes that back", False
         elif not service.up:
@@ -66,8 +71,8 @@ GROUPS: Mapping[str, Callable[[Host], bool]] = {
     "enabled": lambda host: not host.service.record.disabled,
     "disabled": lambda host: host.service.record.disabled,
     "attached": lambda host: host.service.record.attached,
-    "differing": lambda host: host.service.placement.wrong,
-    "contested": lambda host: host.service.record.contested_by is not None,
+    "Placement differs": lambda host: host.service.placement.wrong,
+    "used by two agents": lambda host: host.service.record.contested_by is not None,
 }
 """Groups of hosts by name, with their predicates.  One without hosts is not offered."""
 
