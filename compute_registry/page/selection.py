@@ -1,5 +1,6 @@
 """The hosts that a list shows, from the URL's query."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -25,6 +26,11 @@ class Host:
         host = self.service.record.host
         name, _, _ = host.partition(".")
         return host if name.isdecimal() else name
+
+    @property
+    def domain(self) -> str:
+        """What follows :attr:`name`, with its dot; empty if there is nothing."""
+        return self.service.record.host.removeprefix(self.name)
 
     def notes(self) -> Iterator[tuple[str, bool]]:
         """Yield what there is to say of the host, and whether that is an error."""
@@ -98,11 +104,15 @@ class Selection:
 
 
 class Fleet(NamedTuple):
-    """A list: the first of the ``found`` hosts that match; ``counts`` are of all, by group."""
+    """A list: the first of the ``found`` hosts that match; ``counts`` are of all, by group.
+
+    ``domain``, with a dot before it, ends the names of more than half of all hosts.
+    """
 
     hosts: Sequence[Host]
     found: int
     counts: Mapping[str, int]
+    domain: str
 
 
 def select_hosts(selection: Selection, hosts: Sequence[Host]) -> Fleet:
@@ -112,4 +122,9 @@ def select_hosts(selection: Selection, hosts: Sequence[Host]) -> Fleet:
     group = filter(GROUPS[selection.group], hosts)
     matching = [host for host in group if not text or text in host.words]
     matching.sort(key=lambda each: (each.service.attention, natural_key(each.service.record.host)))
-    return Fleet(matching[:LISTED], len(matching), counts)
+    labels = (host.domain.split(".")[1:] for host in hosts)
+    ends = Counter(
+        "".join(f".{label}" for label in each[at:]) for each in labels for at in range(len(each))
+    )
+    domain = max((end for end, n in ends.items() if n * 2 > len(hosts)), key=len, default="")
+    return Fleet(matching[:LISTED], len(matching), counts, domain)

@@ -55,8 +55,7 @@ ODD: dict[int, dict[str, object]] = {
 
 
 NAMES = {
-    5: "compute-005-of-the-second-generation-in-the-old-hall."
-    + "rack1.some-other-site.example.net",
+    5: "compute-005-of-the-second-generation-in-the-oldest-hall.rack1.some-other-site.example.net",
     6: "gpu-001.lab.example.net",
     14: "bastion",
 }

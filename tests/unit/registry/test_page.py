@@ -158,6 +158,16 @@ def test_a_long_name_lacks_its_middle_and_is_whole_in_its_title() -> None:
     assert ">10.0.0.7<" in text
 
 
+def test_the_domain_of_most_hosts_is_said_once() -> None:
+    site = Site()
+    site.registry.records[:] = [record(f"n{n}.rack{n}.dc1.example.org") for n in range(3)]
+    site.registry.records += [record("n9.rack9.other.example.org"), record("bastion")]
+    text = site("/fleet")[1]
+    assert text.count(">.dc1.example.org</span>") == 1
+    assert '>n1<span class="domain">.rack1</span></a>' in text and ">bastion</a>" in text
+    assert '>n9<span class="domain">.rack9.ot…xample.org</span></a>' in text
+
+
 def test_roots_have_their_names() -> None:
     api = FakePlacement()
     for uuid, name in ((ROOT, "node7"), (ROOT.replace("0", "1"), "node8")):
