@@ -8,6 +8,9 @@ from typing import NamedTuple
 from agent.registry.record import ServiceRecord
 from agent.reporting.reports import Condition
 
+WELL = 4
+"""The attention that a service needs of which nothing is wrong."""
+
 
 class Roots(NamedTuple):
     """The root providers of hosts in Placement: UUIDs of the disabled ones, and names by UUID."""
@@ -89,7 +92,7 @@ class ObservedService:
             return 0
         if not self.up:
             return 1
-        return 2 if record.degraded else 3 if record.disabled else 4
+        return 2 if record.degraded else 3 if record.disabled else WELL
 
     @property
     def state(self) -> str:

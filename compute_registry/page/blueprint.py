@@ -25,7 +25,7 @@ from compute_registry.page.trees import NotRead, PlacementReads, ShownTree
 from compute_registry.rest.policy import LIST, TREES, Allowed
 from compute_registry.rest.request import Request
 from reportclient.observed_tree import NEARLY_FULL
-from reportclient.plain_text import ago, plain
+from reportclient.plain_text import ago, plain, shortened
 
 T = TypeVar("T")
 PATH = "/fleet"
@@ -146,12 +146,6 @@ class FleetPage:
 def is_page(environ: dict[str, Any]) -> bool:
     """Whether a request is for the page."""
     return f"{environ.get('PATH_INFO', '')}/".startswith(f"{PATH}/")
-
-
-def shortened(text: str, width: int) -> str:
-    """Return a text of at most ``width`` characters: a longer one lacks its middle."""
-    left = (width - 1) // 2
-    return text if len(text) <= width else f"{text[:left]}…{text[left + 1 - width :]}"
 
 
 def _hash(text: str) -> str:
