@@ -325,7 +325,8 @@ def test_a_change_is_told_in_words_as_the_call_and_by_the_exit_code(host: Here) 
     assert said.out.startswith(f"host1 ({uuid}): 1 change\n")
     assert "~ set inventory of MEMORY_MB on host1: total 16384 → 32768\n" in said.out
     assert f"      PUT /resource_providers/{uuid}/inventories\n" in said.out
-    body = json.loads(said.out[said.out.index("{") :])
+    assert said.out.endswith("\nPlan: 0 to create, 1 to change, 0 to delete\n")
+    body = json.loads(said.out[said.out.index("{") : said.out.index("\nPlan:")])
     assert body["inventories"]["MEMORY_MB"]["total"] == 32768
     assert "PUT" not in host.ctl("plan", "--no-calls").out
 
