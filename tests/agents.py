@@ -4,8 +4,6 @@ Time is told, not waited for.  What a test wants otherwise it gives by name; eve
 :class:`Agent` does not have is a rule (:class:`agent.period.rules.Rules`).
 """
 
-from __future__ import annotations
-
 import copy
 import inspect
 import uuid

@@ -1,7 +1,5 @@
 """The one builder of records for tests: a single host's service; a fleet's store, over any database."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

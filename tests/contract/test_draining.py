@@ -1,7 +1,5 @@
 """What guests still use is kept, closed to new ones, named, and goes when it is free."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A device that is missing for a while: what others have put there stays."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

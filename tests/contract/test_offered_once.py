@@ -1,7 +1,5 @@
 """What a guest uses is not given to a second one when a host describes it in another way."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One provider by itself: as many calls as somebody with curl would need, whatever is beside it."""
 
-from __future__ import annotations
-
 import pytest
 
 from reportclient.client import Client

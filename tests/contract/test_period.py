@@ -1,7 +1,5 @@
 """The tracker's period: what is asked of Placement, what is written, what is left alone."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -197,9 +195,7 @@ def test_the_status_is_written_even_while_no_driver_is_ready(any_placement: Any)
 # -- identity and capability traits
 
 
-def test_capabilities_come_and_go_and_those_not_named_are_left_alone(
-    any_placement: Any,
-) -> None:
+def test_capabilities_come_and_go_and_those_not_named_are_left_alone(any_placement: Any) -> None:
     driver = Small(inventory(), supports_multiattach=True, supports_extend_volume=False)
     agent = Agent(any_placement, driver)
     agent.settle()

@@ -1,7 +1,5 @@
 """What one period of one root does at its edges, by the calls that it makes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -73,9 +71,7 @@ def on_the_root(tree: Any, nodename: str, allocations: Any = None) -> None:
     tree.update_inventory(nodename, {"VCPU": {"total": 8}, GUEST_CLASS: {"total": 4}})
 
 
-def test_reshape_needed_although_allocations_were_passed_is_an_error(
-    fake_placement,
-) -> None:
+def test_reshape_needed_although_allocations_were_passed_is_an_error(fake_placement) -> None:
     def never_moves(_tree: Any, _nodename: str, _allocations: Any) -> None:
         raise ReshapeNeeded
 

@@ -1,7 +1,5 @@
 """Provider files on the fake and on a real Placement: what they add, and what they never touch."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

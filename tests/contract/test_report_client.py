@@ -1,7 +1,5 @@
 """Reading, planning and writing, against the fake and against a real Placement alike."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 
@@ -96,10 +94,7 @@ CHANGES = {
     "a move": (lambda tree: tree.move(GRANDCHILD, SECOND), ["PUT provider"]),
     "a move up": (lambda tree: tree.move(GRANDCHILD, ROOT), ["PUT provider"]),
     "a leaf gone": (lambda tree: tree.remove(SECOND), ["DELETE provider"]),
-    "a subtree gone": (
-        lambda tree: tree.remove(CHILD),
-        ["DELETE provider", "DELETE provider"],
-    ),
+    "a subtree gone": (lambda tree: tree.remove(CHILD), ["DELETE provider", "DELETE provider"]),
     "a child": (lambda tree: tree.new_child("new", SECOND), ["POST provider"]),
     "a new parent in between": (
         lambda tree: (tree.new_child("new", ROOT, OTHER), tree.move(CHILD, OTHER)),
@@ -217,9 +212,7 @@ def with_a_guest(world: World, tree: ProviderTree) -> tuple[View, str]:
     return world.read(view), guest
 
 
-def test_a_taken_name_fails_with_all_below_and_others_go_on(
-    world: World,
-) -> None:
+def test_a_taken_name_fails_with_all_below_and_others_go_on(world: World) -> None:
     world.stranger.create_provider("device", OTHER)
     view = world.read()
     outcome = world.applied(view, host())
@@ -303,9 +296,7 @@ def test_a_rename_leaves_a_provider_where_a_stranger_has_moved_it(world: World) 
     assert isinstance(outcome.stopped_by, Conflict) and not outcome.view.certain
 
 
-def test_a_generation_moved_by_allocations_is_no_conflict_once_read(
-    world: World,
-) -> None:
+def test_a_generation_moved_by_allocations_is_no_conflict_once_read(world: World) -> None:
     view = world.settled(host())
     world.stranger.add_trait(ROOT, "CUSTOM_FOREIGN")
     view = world.read(view)

@@ -1,7 +1,5 @@
 """Each command that a page shows with its output prints it: the pages' transcripts are replayed."""
 
-from __future__ import annotations
-
 import inspect
 from pathlib import Path
 

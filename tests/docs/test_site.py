@@ -1,7 +1,5 @@
 """The site that Sphinx builds of docs: no warnings, and all that is generated is in it."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

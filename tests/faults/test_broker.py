@@ -1,7 +1,5 @@
 """The message broker: killed, cut off, out of disk, emptied. Reports go on; then calls arrive."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 import subprocess

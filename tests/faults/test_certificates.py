@@ -1,7 +1,5 @@
 """Certificates that expire under a running agent, and are renewed: nothing is restarted."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The machine's clock jumps by an hour, both ways, under a running agent."""
 
-from __future__ import annotations
-
 import subprocess
 from itertools import pairwise
 from pathlib import Path
@@ -12,10 +10,7 @@ from tests.faults.site import Site
 
 SOURCE = Path(__file__).with_name("wrong_clock.c")
 HOUR = 3600
-pytestmark = [
-    pytest.mark.faults,
-    pytest.mark.needs("gcc"),
-]
+pytestmark = [pytest.mark.faults, pytest.mark.needs("gcc")]
 
 
 @pytest.fixture

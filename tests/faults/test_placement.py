@@ -1,7 +1,5 @@
 """Placement and its database: locked, emptied, taken back in time, frozen, killed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sqlite3

@@ -1,7 +1,5 @@
 """compute-registry and its database: killed, hung, split. Reports go on; then records are obeyed."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -79,11 +77,7 @@ def database_hung(centre: Centre) -> Iterator[None]:
 
 @pytest.fixture
 def centre(
-    site: Site,
-    broker: RabbitMQ,
-    mariadb: MariaDB,
-    tmp_path: Path,
-    transport: Callable[[str], Any],
+    site: Site, broker: RabbitMQ, mariadb: MariaDB, tmp_path: Path, transport: Callable[[str], Any]
 ) -> Iterator[Centre]:
     more = f"connection = {mariadb.create('registry')}\n"
 

@@ -1,7 +1,5 @@
 """What is kept on disk: full, read-only, of a later version, taken away."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -101,9 +99,7 @@ def unprivileged(site: Site) -> Site:
     return site
 
 
-def test_it_belongs_to_another_user_at_a_start_and_later(
-    unprivileged: Site,
-) -> None:
+def test_it_belongs_to_another_user_at_a_start_and_later(unprivileged: Site) -> None:
     site, state = unprivileged, unprivileged.agent.state_path
     site.begin()
     for _ in range(2):

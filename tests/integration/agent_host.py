@@ -1,7 +1,5 @@
 """A host on disk: its configuration, its script for the scripted driver, and its commands."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -9,8 +9,6 @@ sets on the root, ``children`` are its own, ``pci`` is whether it reports its PC
 SchedulerReportClient are Nova's; see ``benchmarks/reference.py`` for what stands in for its database.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import Any

@@ -1,7 +1,5 @@
 """A host with provider files beside small drivers, on the fake or the real Placement."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

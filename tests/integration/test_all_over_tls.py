@@ -4,8 +4,6 @@ Placement, Keystone, RabbitMQ, the registry's database, compute-registry and an 
 application credential with the role ``service`` and nothing else.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 import signal
@@ -154,9 +152,7 @@ def move_identity(keystone: Keystone) -> None:
         keystone.admin.patch(f"{here}/{each['id']}", json=moved)
 
 
-def test_a_host_is_reported_and_switched_and_no_secret_is_written(
-    cloud: Cloud,
-) -> None:
+def test_a_host_is_reported_and_switched_and_no_secret_is_written(cloud: Cloud) -> None:
     agent, keystone = cloud.agent, cloud.keystone
     agent.until_reported(LONG)
     agent.until(lambda: all(one["text"] == "" for one in status_of(agent)["checks"]), LONG)

@@ -1,7 +1,5 @@
 """``computectl tree --all``, its graph and its calls, on a real Placement."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

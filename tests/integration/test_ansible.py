@@ -1,7 +1,5 @@
 """The roles of deploy/ansible, by ansible-core, on two Debian containers with a real systemd."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -43,11 +41,7 @@ class Site:
     """Two hosts: both are hypervisors, the first has the registry, too."""
 
     def __init__(
-        self,
-        directory: Path,
-        hosts: dict[str, Container],
-        conf: dict[str, Any],
-        broker: RabbitMQ,
+        self, directory: Path, hosts: dict[str, Container], conf: dict[str, Any], broker: RabbitMQ
     ) -> None:
         self.directory, self.hosts, self.broker = directory, hosts, broker
         self.conf: dict[str, Any] = conf
@@ -137,10 +131,7 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> None:
             pytest.skip(f"ansible-core can't be installed: {done.stderr[-500:]}")
     command = [REPOSITORY / "tools" / "deb.sh", "--output", PACKAGES]
     done = subprocess.run(
-        command,
-        env=os.environ | {"COMPUTE_AGENT_DEB_LEVEL": "1"},
-        capture_output=True,
-        text=True,
+        command, env=os.environ | {"COMPUTE_AGENT_DEB_LEVEL": "1"}, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -168,9 +159,7 @@ def site(
                     },
                     "registry": {"access": "rpc"},
                 },
-                "registry": {
-                    "registry": {"connection": database.create("registry")},
-                },
+                "registry": {"registry": {"connection": database.create("registry")}},
             }
             site = Site(directory, {"host1": one, "host2": two}, conf, broker)
             for container in (one, two):

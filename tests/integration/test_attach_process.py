@@ -1,7 +1,5 @@
 """The real agent in attach mode: it waits, makes no identity of its own, answers no calls."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from reportclient.provider_tree import own_uuid

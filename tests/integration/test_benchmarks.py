@@ -1,7 +1,5 @@
 """The benchmarks' quick mode: it works, counts right, and writes what the documentation shows."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """The module of deploy/ansible that creates the broker's users, on a real RabbitMQ."""
 
-from __future__ import annotations
-
 import subprocess
 from typing import Any
 
@@ -31,11 +29,7 @@ class Ansible:
     ) -> tuple[int, str, str]:
         assert self.params["password"] not in command, "others see the arguments of a process"
         done = subprocess.run(
-            command,
-            input=data or "",
-            env=self.broker.environment(),
-            capture_output=True,
-            text=True,
+            command, input=data or "", env=self.broker.environment(), capture_output=True, text=True
         )
         self.said.append(done.stdout + done.stderr)
         assert not (check_rc and done.returncode), self.said

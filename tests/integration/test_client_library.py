@@ -1,7 +1,5 @@
 """The library in programs of other services: their adapters, asyncio and green threads."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """computectl against a real Placement, beside a real agent with a scripted driver."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -148,9 +146,7 @@ def test_another_hosts_tree_is_drawn_without_a_compute_id(
     assert not host.compute_id.exists()
 
 
-def test_every_root_of_a_host_is_drawn_without_asking_the_driver(
-    host: Here,
-) -> None:
+def test_every_root_of_a_host_is_drawn_without_asking_the_driver(host: Here) -> None:
     host.report("nodes: {n1: {inventory: {VCPU: 1}}, n2: {inventory: {VCPU: 2}}}")
     host.script("this is no script: [")
     rows = host.ctl("tree", "-f", "json").json()

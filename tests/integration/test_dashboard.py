@@ -1,7 +1,5 @@
 """The shipped dashboard on a real Prometheus: every panel has something to show."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -98,10 +96,7 @@ def watched_fleet(directory: Path, placement: RealPlacement, broker: RabbitMQ) -
     )
     agents = [
         AgentProcess(
-            made(directory / str(number)),
-            placement.url,
-            TREE.format(host=host, vcpus=4),
-            host=host,
+            made(directory / str(number)), placement.url, TREE.format(host=host, vcpus=4), host=host
         )
         for number, host in enumerate(HOSTS)
     ]

@@ -1,7 +1,5 @@
 """The Debian packages: built from wheels, installed, upgraded, taken back and removed."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """``tools/demo.sh`` itself, as people run it; its environment is the tests' own."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

@@ -1,7 +1,5 @@
 """Health's ``disk`` covers every file that the agent writes to ``state_path``."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

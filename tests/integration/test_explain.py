@@ -1,7 +1,5 @@
 """``--explain`` on the fleet of 200 hosts: what each constraint excludes, and what can be had."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """What a newcomer meets in a fresh Debian: the demo, as a user with sudo; pip, as the page types it."""
 
-from __future__ import annotations
-
 import subprocess
 from importlib import metadata
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A real agent on a real libvirtd that is killed or hung: disabled at once, enabled when it is back."""
 
-from __future__ import annotations
-
 import signal
 import time
 from collections.abc import Iterator
@@ -9,14 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.switched import (
-    has_trait,
-    is_known,
-    options,
-    record_of,
-    root_of,
-    status_of,
-)
+from tests.integration.switched import has_trait, is_known, options, record_of, root_of, status_of
 from tests.servers.agent import AgentProcess
 from tests.servers.libvirtd import PrivateLibvirtd, private_libvirtd
 from tests.servers.placement import RealPlacement

@@ -1,7 +1,5 @@
 """The image of tools/image.sh, run by podman: beside a real Placement, libvirtd, broker and database."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The keys of a signed fleet: one command writes them, and they are replaced while calls go on."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

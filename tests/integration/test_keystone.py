@@ -3,8 +3,6 @@
 The agent has the role ``service`` and nothing else, as docs/configure.rst advises.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import subprocess
@@ -232,9 +230,7 @@ def statuses(cloud: Cloud, mark: int) -> list[int]:
     return [each.status for each in cloud.placement.since(mark)]
 
 
-def test_a_browser_sees_the_fleet_while_its_credential_exists(
-    cloud: Cloud,
-) -> None:
+def test_a_browser_sees_the_fleet_while_its_credential_exists(cloud: Cloud) -> None:
     keystone = cloud.keystone
     admin = keystone.add_user("looks", "admin")
     id_, secret = keystone.application_credential("looks", admin, "admin")

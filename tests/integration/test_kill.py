@@ -4,8 +4,6 @@ The moments are after a random number of requests: before Placement gets the nex
 one, or after it has done it and before the agent hears.
 """
 
-from __future__ import annotations
-
 import random
 import signal
 import threading
@@ -142,10 +140,7 @@ def assert_that_it_recovers(
 
 
 def test_a_killed_agent_comes_to_the_same_tree(
-    tmp_path: Path,
-    placement: RealPlacement,
-    proxy: FaultProxy,
-    undisturbed: dict[str, Run],
+    tmp_path: Path, placement: RealPlacement, proxy: FaultProxy, undisturbed: dict[str, Run]
 ) -> None:
     chance = random.Random()
 
@@ -158,10 +153,7 @@ def test_a_killed_agent_comes_to_the_same_tree(
 
 @pytest.mark.faults
 def test_killed_at_each_of_its_writes_it_comes_to_the_same_tree(
-    tmp_path: Path,
-    placement: RealPlacement,
-    proxy: FaultProxy,
-    undisturbed: dict[str, Run],
+    tmp_path: Path, placement: RealPlacement, proxy: FaultProxy, undisturbed: dict[str, Run]
 ) -> None:
     first, later = (
         [

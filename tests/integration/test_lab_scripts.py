@@ -1,7 +1,5 @@
 """The scripts of the lab without a lab: each says what to do."""
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess

@@ -1,7 +1,5 @@
 """Parts of the libvirt driver at once, on a real Placement: cells, devices, guests, other drivers."""
 
-from __future__ import annotations
-
 import pytest
 
 from agent.reporting.reports import Severity

@@ -1,7 +1,5 @@
 """The libvirt driver against a real libvirtd; the numbers are held against the kernel's."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

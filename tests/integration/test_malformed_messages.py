@@ -1,7 +1,5 @@
 """Whatever a user of the broker sends, on a real RabbitMQ: nobody else waits for it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import cycle, islice

@@ -9,8 +9,6 @@ their first reports are not made but written into Placement and their state dire
 (see ``tests.servers.fleet_hosts`` and ``tests.servers.fleet``).
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """Messaging never gates reporting: whatever a real RabbitMQ does, Placement is told in time."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A real agent beside a real Placement and a real RabbitMQ, scraped and probed."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

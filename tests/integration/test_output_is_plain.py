@@ -3,8 +3,6 @@
 On a real Placement, with every command that shows names, on any terminal.
 """
 
-from __future__ import annotations
-
 import io
 import re
 from contextlib import redirect_stderr, redirect_stdout

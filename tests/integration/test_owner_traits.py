@@ -1,7 +1,5 @@
 """OWNER_NOVA in [compute] owner_trait: what Nova's scheduler asks for, of a real Placement."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

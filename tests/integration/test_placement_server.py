@@ -1,7 +1,5 @@
 """The embedded Placement starts, remembers, logs, and leaves nothing behind."""
 
-from __future__ import annotations
-
 import http.client
 import os
 import signal

@@ -3,8 +3,6 @@
 If a newer Placement makes one of these tests fail, the page and what works around it can go.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest
@@ -103,9 +101,7 @@ def test_a_sharing_provider_that_is_no_root_is_an_error_in_one_order(
     assert len(raw(f"{second}&{first}&{root}&group_policy=none", placement_server)) == 1
 
 
-def test_an_unknown_path_is_told_from_an_unknown_provider(
-    placement_server: RealPlacement,
-) -> None:
+def test_an_unknown_path_is_told_from_an_unknown_provider(placement_server: RealPlacement) -> None:
     url = placement_server.url
     for path, kind, said in [
         ("", errors.NotFound, "No resource provider with uuid"),

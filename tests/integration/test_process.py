@@ -1,7 +1,5 @@
 """The real process against a real Placement: exit codes, signals, and what the log says."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

@@ -1,7 +1,5 @@
 """Provider files beside the real process and computectl, on a real Placement."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """``computectl service`` as an operator meets it: real Placement, a registry over RPC, or alone."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable

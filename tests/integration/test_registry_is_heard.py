@@ -1,7 +1,5 @@
 """A broker that delivers nothing, though all stay connected to it, takes no host down."""
 
-from __future__ import annotations
-
 import signal
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """compute-registry as processes: a real RabbitMQ, a real database, the real openstack client."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os
@@ -129,9 +127,7 @@ def test_a_call_that_could_not_be_sent_is_not_sent_late(
     server.stop()
 
 
-def test_it_starts_and_stops_without_its_broker_or_its_database(
-    tmp_path: Path,
-) -> None:
+def test_it_starts_and_stops_without_its_broker_or_its_database(tmp_path: Path) -> None:
     nobody = f"rabbit://guest:guest@127.0.0.1:{free_port()}/"
     no_broker = RegistryProcess(directory(tmp_path / "broker"), transport_url=nobody)
     away = f"connection = mysql+pymysql://me:secret@127.0.0.1:{free_port()}/x"
@@ -261,10 +257,7 @@ class OpenStack:
         return {each["Host"]: each for each in found}
 
 
-@pytest.mark.parametrize(
-    "microversion",
-    ["2.90", pytest.param("2.53", marks=pytest.mark.faults)],
-)
+@pytest.mark.parametrize("microversion", ["2.90", pytest.param("2.53", marks=pytest.mark.faults)])
 def test_the_openstack_client_lists_disables_enables_and_deletes(
     rest: tuple[str, SqlRegistry], microversion: str
 ) -> None:
@@ -328,9 +321,7 @@ def test_a_database_that_hangs_is_a_503_with_a_sentence_until_it_answers(
 # -- Keystone
 
 
-def test_invented_tokens_at_a_keystone_that_hangs_delay_no_known_one(
-    tmp_path: Path,
-) -> None:
+def test_invented_tokens_at_a_keystone_that_hangs_delay_no_known_one(tmp_path: Path) -> None:
     port = free_port()
     with TinyKeystone() as keystone:
         more = (

@@ -635,9 +635,7 @@ def test_what_no_method_takes_is_an_error_for_its_caller(
     assert "Traceback" not in caplog.text
 
 
-def test_a_reason_that_an_older_version_stored_is_shown_escaped(
-    registry: SqlRegistry,
-) -> None:
+def test_a_reason_that_an_older_version_stored_is_shown_escaped(registry: SqlRegistry) -> None:
     registry.heartbeat(Report("host1", "a1", "6.1", ()))
     records.write(registry.database, disabled=True, disabled_reason="a\x1b[2Jb")
     assert registry.get_service("host1").disabled_reason == "a\\x1b[2Jb"

@@ -1,7 +1,5 @@
 """``tools/release.sh`` in a repository of its own, whose ``tools/test.sh`` only says how it went."""
 
-from __future__ import annotations
-
 import configparser
 import os
 import re

@@ -1,7 +1,5 @@
 """set_host_enabled, called as the reference calls it, on a real agent over a real RabbitMQ."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

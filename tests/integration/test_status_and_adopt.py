@@ -1,7 +1,5 @@
 """``computectl status`` and ``adopt`` beside the real agent."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -1,7 +1,5 @@
 """What ``computectl status`` and ``plan`` say about a host that is disabled, beside the agent."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

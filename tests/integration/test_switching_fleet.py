@@ -1,7 +1,5 @@
 """Agents that follow compute-registry over a real RabbitMQ, and two that have one name."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

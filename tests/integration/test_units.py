@@ -1,7 +1,5 @@
 """The shipped units as systemd reads them; nothing is started."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

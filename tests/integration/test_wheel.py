@@ -1,7 +1,5 @@
 """Two distributions: the agent without the library that it needs, the library without the agent."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

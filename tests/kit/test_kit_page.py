@@ -1,7 +1,5 @@
 """docs/driver-kit.rst is true: its driver, its test, and its transcripts."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """What Nova's drivers say is reported as it is: their bodies, and what these lean on."""
 
-from __future__ import annotations
-
 import copy
 import json
 import subprocess

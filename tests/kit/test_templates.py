@@ -1,7 +1,5 @@
 """computectl driver new: a package of each kind keeps every rule that its tests can try."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

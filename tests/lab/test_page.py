@@ -1,7 +1,5 @@
 """docs/lab.rst, on the lab itself."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

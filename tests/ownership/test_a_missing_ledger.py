@@ -1,7 +1,5 @@
 """A missing ledger removes nothing, but where nova-compute reported this host until now."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -184,10 +182,7 @@ def test_a_takeover_ends_with_the_first_start(tmp_path) -> None:
     assert host.totals() == {"VCPU": 8, "DISK_GB": 5}
 
 
-@pytest.mark.parametrize(
-    ("driver", "uuid_of"),
-    [("d", own_uuid), ("libvirt", child_uuid)],
-)
+@pytest.mark.parametrize(("driver", "uuid_of"), [("d", own_uuid), ("libvirt", child_uuid)])
 def test_a_child_of_ours_by_its_uuid_goes_when_its_driver_removes_it(
     tmp_path, driver, uuid_of
 ) -> None:

@@ -1,7 +1,5 @@
 """Beside another owner of the root: what is written, what is not, and what is told."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

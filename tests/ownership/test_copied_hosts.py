@@ -1,7 +1,5 @@
 """A root belongs to one host that is up: a copy of its state directory writes nothing to it."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Provider files beside drivers: a driver's record beats a file's, and a bad file loses nothing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """When a child that leaves another service's root may be deleted, step by step."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -175,10 +173,7 @@ def test_a_child_that_is_reported_again_goes_back_to_its_place(agent: Agent, own
     for _ in range(3):
         agent.writes(after=60)
     agent.driver.body = cards(0, 1)
-    assert agent.writes(after=60) == [
-        ("PUT", place(CARD)),
-        ("PUT", f"{place(CARD)}/inventories"),
-    ]
+    assert agent.writes(after=60) == [("PUT", place(CARD)), ("PUT", f"{place(CARD)}/inventories")]
     assert names(owned) == {NODE, f"{NODE}_pci", "card0", "card1"}
     assert owned.stranger.inventory(CARD)["FPGA"]["total"] == 1
     agent.driver.body = cards(1)

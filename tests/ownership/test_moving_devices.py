@@ -1,7 +1,5 @@
 """What the libvirt driver moves, allocations and all, from whole periods; and what it may not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

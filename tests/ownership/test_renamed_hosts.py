@@ -1,7 +1,5 @@
 """A host that is renamed renames its providers: guests keep what they have, and nobody gets it too."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

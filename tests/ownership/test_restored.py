@@ -1,7 +1,5 @@
 """A Placement that was restored from a backup has again what this agent had removed."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Several drivers on one root: each keeps its own part, whatever the others do or fail at."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -109,10 +107,7 @@ def test_what_a_driver_reported_goes_once_it_is_not_configured(placement, tmp_pa
 
 def test_the_host_can_do_what_one_of_its_drivers_can(placement) -> None:
     host = Host(placement, {"host": whole_root(VCPU=8), "cards": children("card", 1)})
-    host.named["host"].capabilities = {
-        "supports_multiattach": True,
-        "supports_bfv_rescue": False,
-    }
+    host.named["host"].capabilities = {"supports_multiattach": True, "supports_bfv_rescue": False}
     host.named["cards"].capabilities = dict.fromkeys(host.named["host"].capabilities, False)
     placement.stranger.create_provider(NODE, ROOT)
     placement.stranger.add_trait(ROOT, "COMPUTE_RESCUE_BFV")

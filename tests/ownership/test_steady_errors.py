@@ -1,7 +1,5 @@
 """A Placement that fails steadily: one read and one write a try, at doubled gaps; then all is right."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Callable

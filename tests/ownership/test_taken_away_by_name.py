@@ -1,7 +1,5 @@
 """``remove_traits`` and ``remove_aggregates`` take away what is there, whoever set it; with limits."""
 
-from __future__ import annotations
-
 import itertools
 import logging
 

@@ -1,7 +1,5 @@
 """What the agent takes for granted of Placement is what Placement has, whatever happens between."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What goes while guests use it, or something below it: closed to new guests, but for what is foreign."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.ownership.world import NODE, Host, both, child, inventory, removes, settled_host

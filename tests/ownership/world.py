@@ -4,8 +4,6 @@ Only this file knows how the agent is put together and where it keeps what.  The
 say what drivers and files assert, what others do, and what Placement has afterwards.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The machine of a host's status: no decision of an operator or the registry is lost."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """A real MariaDB for tests: private, killable, gone when the test is."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil

@@ -12,8 +12,6 @@ state directory of its own.
 Says ``ready`` once every host has heard of its record, or waited for it; ends with its standard input.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import sys
@@ -76,10 +74,7 @@ class SmallHypervisor(ComputeDriver):
 
 
 def host(
-    settings: Settings,
-    api: API,
-    transport: Any,
-    hypervisor: type[ComputeDriver] = SmallHypervisor,
+    settings: Settings, api: API, transport: Any, hypervisor: type[ComputeDriver] = SmallHypervisor
 ) -> tuple[Loop, Service, Switching]:
     """One host, put together as ``agent.main`` does it."""
     loop = Loop(idle=lambda: None)
@@ -87,9 +82,7 @@ def host(
     drivers = [LoadedDriver.from_driver("small", driver)]
     nodes = Nodes.from_settings(settings, drivers, api, compute_id(settings.state_path))
     status = host_status(
-        settings,
-        loop,
-        lambda off, again: nodes.switch(time.monotonic(), disabled=off, again=again),
+        settings, loop, lambda off, again: nodes.switch(time.monotonic(), disabled=off, again=again)
     )
     service = Service(settings.host, nodes, Systemd(), lambda: loop.stopping, status)
     return loop, service, switching(settings, status, service, transport)

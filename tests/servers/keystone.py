@@ -1,7 +1,5 @@
 """A real Keystone for tests: SQLite, Fernet tokens, users and endpoints as a test wants them."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import select

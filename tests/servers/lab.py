@@ -1,7 +1,5 @@
 """The hypervisor of ``tools/lab.sh``, which somebody has started."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A real libvirtd for tests: private, killable, stoppable, gone when the test is."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -6,8 +6,6 @@ deleted, and nothing runs in them.  There is no Keystone (a request's headers sa
 and Neutron are those of ``tests/servers/nova_api_child.py``, with one image and without networks.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

@@ -4,8 +4,6 @@ The mounts live in a mount namespace of the container's own and die with it, wha
 becomes of the tests; the loopback network is shared, so servers of the test are reached.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import shutil

@@ -1,7 +1,5 @@
 """What the private servers share: they start within a time or say why not, and they end."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A real Prometheus for tests: Debian's, private, scraping once a second."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

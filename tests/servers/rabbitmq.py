@@ -1,7 +1,5 @@
 """A real RabbitMQ for tests: private, killable, gone when the test is."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """compute-registry as a process of its own, and an agent's side of the RPC in this one."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

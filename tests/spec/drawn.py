@@ -3,8 +3,6 @@
 ``tools/pictures.sh`` writes them; ``test_pictures`` compares them with the trees.
 """
 
-from __future__ import annotations
-
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """What is read from a configuration, and what is refused with the place to mend."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sysconfig
@@ -107,14 +105,8 @@ def test_arguments_win_over_the_file(tmp_path: Path) -> None:
         ("[compute]\nowner_trait =\n", "owner_trait is empty: name a trait"),
         ("[compute]\nreshape_when_running = perhaps\n", "reshape_when_running"),
         ("[compute]\nroot_provider = theirs\n", "root_provider"),
-        (
-            "[placement]\ntimeout = -1\n",
-            "timeout in .*agent.conf.*greater than or equal to 0",
-        ),
-        (
-            "[placement]\nconnect_retries = many\n",
-            "connect-retries in .*agent.conf is not valid",
-        ),
+        ("[placement]\ntimeout = -1\n", "timeout in .*agent.conf.*greater than or equal to 0"),
+        ("[placement]\nconnect_retries = many\n", "connect-retries in .*agent.conf is not valid"),
     ],
 )
 def test_a_value_that_can_not_be_is_refused_by_its_name(

@@ -1,7 +1,5 @@
 """What ``--dev`` says beside the tree."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys

@@ -1,7 +1,5 @@
 """A driver that lists devices: what it lists is there, what it does not list is gone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

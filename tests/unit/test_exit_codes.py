@@ -1,7 +1,5 @@
 """What passes by itself ends a start with 1, what an operator has to correct with 2."""
 
-from __future__ import annotations
-
 import threading
 from itertools import combinations
 from pathlib import Path

@@ -413,9 +413,7 @@ def test_alone_a_restored_status_is_that_of_placement(alone: World, has_trait: b
     assert alone_in(alone.directory).known == again.known
 
 
-def test_alone_a_status_that_a_full_disk_refused_is_kept(
-    alone: World,
-) -> None:
+def test_alone_a_status_that_a_full_disk_refused_is_kept(alone: World) -> None:
     with full_disk():
         alone.status.switch(disabled=True)
         alone.status.follow_saved()

@@ -1,7 +1,5 @@
 """What a way of running does not need, it does not load: memory on every host, and time to start."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """One service with many nodes: what each situation costs, and that no node holds the others."""
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """What gets into the log, and how often."""
 
-from __future__ import annotations
-
 import logging
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which nodes there are: what a driver says wrongly, and UUIDs that stay."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """What an operator may mend meanwhile is tried again until it works, and each reason logged once."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field

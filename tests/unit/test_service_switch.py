@@ -1,7 +1,5 @@
 """A switch: its reports beside those of the last period, the drivers' part, and real roots."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The parts that switch this host, put together as the agent does, with a registry and alone."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,12 +20,7 @@ from agent.reporting.systemd import Systemd
 from agent.service import Service
 from agent.switching import switching as module
 from agent.switching.heartbeat import agent_address
-from agent.switching.host_status import (
-    LONGEST_RETRY,
-    VERSION_5,
-    VERSION_6,
-    change_saved_status,
-)
+from agent.switching.host_status import LONGEST_RETRY, VERSION_5, VERSION_6, change_saved_status
 from agent.switching.switching import FACTS_EVERY, Switching, host_status, switching
 from compute_registry.store import SqlRegistry
 from tests.registries import registry_at
@@ -116,9 +109,7 @@ def test_a_start_sends_a_heartbeat_with_all_that_the_registry_needs(
     assert again.facts() == ServiceFacts(reason and True, reason, rpc=NO_RPC, roots=(ROOT,))
 
 
-def test_a_decision_wakes_the_heartbeat_and_a_period_the_hypervisor(
-    tmp_path: Path,
-) -> None:
+def test_a_decision_wakes_the_heartbeat_and_a_period_the_hypervisor(tmp_path: Path) -> None:
     made = parts(settings(tmp_path))
     made.status.switch(disabled=False)
     assert made.heartbeat.wake.is_set()
@@ -141,9 +132,7 @@ def test_a_start_does_not_wait_for_ever_for_the_registry(
     assert "Starting without an answer of the registry" in caplog.text
 
 
-def test_without_a_registry_a_saved_command_is_followed_within_a_second(
-    tmp_path: Path,
-) -> None:
+def test_without_a_registry_a_saved_command_is_followed_within_a_second(tmp_path: Path) -> None:
     made, now, written = alone(tmp_path), [0.0], []
     made.status.loop.clock = lambda: now[0]
     made.status.write = lambda disabled, _: written.append(disabled) or ()

@@ -1,7 +1,5 @@
 """Drivers that watch their hypervisor: one that can't do so does not end the start."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from types import SimpleNamespace

@@ -3,8 +3,6 @@
 The agent is that of ``tests/agents.py`` with one driver, its state on disk, and a Placement in memory.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What a caller may rely on: a fleet's store, over RPC and REST alike."""
 
-from __future__ import annotations
-
 import uuid as uuidlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -170,9 +168,7 @@ def world(request: pytest.FixtureRequest, registry: Any) -> Iterator[World]:
     yield World(registry, caller, falls_silent)
 
 
-def test_a_host_is_up_from_its_first_heartbeat_until_it_falls_silent(
-    world: World,
-) -> None:
+def test_a_host_is_up_from_its_first_heartbeat_until_it_falls_silent(world: World) -> None:
     assert world.caller.hosts() == []
     world.beats()
     assert world.caller.hosts() == ["host1"]

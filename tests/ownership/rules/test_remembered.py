@@ -1,7 +1,5 @@
 """What is settled again is not worked out again, and never anything else than it would be."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Trees in the DOT language: boxes, edges, and what shares with what."""
 
-from __future__ import annotations
-
 import subprocess
 
 import pytest

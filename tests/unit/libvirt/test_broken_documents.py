@@ -1,8 +1,6 @@
 """Documents that libvirt gives broken: each costs its own part only, is named, and what it said
 before stays."""
 
-from __future__ import annotations
-
 import pytest
 
 from drivers.api import ProviderTree

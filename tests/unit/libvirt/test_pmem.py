@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from drivers.libvirt.facts.pmem import missing_namespaces, pmem_inventory, pmem_labels

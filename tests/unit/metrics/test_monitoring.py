@@ -1,7 +1,5 @@
 """What is counted, what is served, and what a probe is told; without a Placement."""
 
-from __future__ import annotations
-
 import os
 import re
 import socket

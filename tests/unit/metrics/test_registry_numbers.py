@@ -114,9 +114,7 @@ def test_a_path_is_counted_by_its_route(path: str, route: str | None) -> None:
     assert route_of(app.url_map, path) == route
 
 
-def test_requests_are_counted_with_few_labels_whatever_is_sent(
-    watched: RegistryMonitoring,
-) -> None:
+def test_requests_are_counted_with_few_labels_whatever_is_sent(watched: RegistryMonitoring) -> None:
     def fails(environ: Any, start: Any) -> Any:
         raise OSError
 

@@ -1,7 +1,5 @@
 """The dashboard, the alert rules and the page name metrics that there are, and all of them."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """What is wrong with provider files is said with file, line and path; what is not, is read."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,7 +1,5 @@
 """Calls end when they have to, and say why; over the bus that lives in this process."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace

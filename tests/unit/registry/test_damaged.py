@@ -1,7 +1,5 @@
 """One unreadable record hides no other."""
 
-from __future__ import annotations
-
 import json
 import logging
 from pathlib import Path

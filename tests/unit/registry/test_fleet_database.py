@@ -1,7 +1,5 @@
 """The fleet's database: whatever fails in a connection it is away, and which schema it has."""
 
-from __future__ import annotations
-
 import logging
 import sqlite3
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Calls that hang hold up a request for a limited time, and no other request."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 

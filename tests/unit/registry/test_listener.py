@@ -1,7 +1,5 @@
 """A server that has nothing to do uses no CPU time to find that out."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 from agent.bus.listener import WAKES_EVERY, wait_for_messages

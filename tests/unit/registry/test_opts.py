@@ -1,7 +1,5 @@
 """What a configuration file says about the registry, and what is wrong with it."""
 
-from __future__ import annotations
-
 import stat
 import subprocess
 import sys

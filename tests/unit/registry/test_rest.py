@@ -1,7 +1,5 @@
 """os-services as HTTP has it, over a registry in memory."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -249,9 +247,7 @@ def test_wrong_older_calls_are_refused(
 
 
 @pytest.mark.parametrize("version", ["2.11", "2.52"])
-def test_before_uuids_a_service_is_forced_down_by_action_deleted_by_number(
-    version: str,
-) -> None:
+def test_before_uuids_a_service_is_forced_down_by_action_deleted_by_number(version: str) -> None:
     api = Api()
     for forced_down in (True, False):
         body = HOST | {"forced_down": forced_down}

@@ -1,7 +1,5 @@
 """apply: what becomes of a plan when Placement refuses, fails or changes in between."""
 
-from __future__ import annotations
-
 import pytest
 
 from reportclient.apply import FAULTS, Outcome, apply, batches, subject_of

@@ -1,7 +1,5 @@
 """An answer in another form than Placement's is refused where it is read, and never saved."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

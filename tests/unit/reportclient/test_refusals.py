@@ -1,7 +1,5 @@
 """What Placement refused is not sent again every period; what is in use is drained."""
 
-from __future__ import annotations
-
 import pytest
 
 from reportclient.apply import Outcome
@@ -26,12 +24,7 @@ from reportclient.plan import (
     SetInventory,
     SetTraits,
 )
-from reportclient.refusals import (
-    RESHAPE,
-    Refusals,
-    explain_errors,
-    nothing_foreign,
-)
+from reportclient.refusals import RESHAPE, Refusals, explain_errors, nothing_foreign
 from reportclient.schedule import Times
 from reportclient.snapshot import Snapshot
 from reportclient.view import View

@@ -1,7 +1,5 @@
 """A view that a store of the client library keeps as bytes."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 from pathlib import Path

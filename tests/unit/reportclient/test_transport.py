@@ -1,7 +1,5 @@
 """What a peer may do to us: be slow, talk without end, or send us elsewhere."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import socket

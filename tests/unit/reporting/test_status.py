@@ -1,7 +1,5 @@
 """status.json: a field that is added breaks no reader, and is shown."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import MISSING, fields, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Documents of the state directory: whole or not at all, and never believed when damaged."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """What holds for every file of the state directory, whoever writes it."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from contextlib import suppress

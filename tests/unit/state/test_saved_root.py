@@ -1,7 +1,5 @@
 """The saved state of a root: its view and its ledger, both of a moment that there was."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal
