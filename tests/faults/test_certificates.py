@@ -69,7 +69,6 @@ def centre(
     site: Site, authority: Authority, tmp_path: Path, transport: Callable[[str], Any]
 ) -> Iterator[Centre]:
     other = Authority(tmp_path / "other")
-    (tmp_path / "registry").mkdir()
     with (
         SecureRabbitMQ(authority, "everybody", "secret") as broker,
         SecureMariaDB(other) as mariadb,

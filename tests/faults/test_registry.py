@@ -82,7 +82,6 @@ def centre(
     more = f"connection = {mariadb.create('registry')}\n"
 
     def registry(name: str) -> RegistryProcess:
-        (tmp_path / name).mkdir()
         return RegistryProcess(tmp_path / name, transport_url=broker.url, more=more)
 
     with registry("registry") as first:

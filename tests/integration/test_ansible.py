@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import subprocess
 import sys
 import venv
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from tests.servers import rabbitmq
 from tests.servers.databases import MariaDB
 from tests.servers.nspawn import REPOSITORY, Container, missing
 from tests.servers.placement import RealPlacement
+from tests.servers.process import completed
 from tests.servers.rabbitmq import RabbitMQ
 from tests.waiting import eventually
 
@@ -60,11 +60,9 @@ class Site:
             "ANSIBLE_PIPELINING": "true",
             "ANSIBLE_NOCOLOR": "true",
         }
-        done = subprocess.run(
-            [TOOLS / "bin" / "ansible-playbook", "-i", "inventory.json", ROLES / book, *words],
+        done = completed(
+            *(TOOLS / "bin" / "ansible-playbook", "-i", "inventory.json", ROLES / book, *words),
             cwd=self.directory,
-            capture_output=True,
-            text=True,
             env=environment,
             timeout=550,
         )
@@ -126,13 +124,11 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> None:
     if not (TOOLS / "bin" / "ansible-playbook").exists():
         venv.create(TOOLS, with_pip=True, symlinks=True)
         install = [TOOLS / "bin" / "pip", "install", "-q", "ansible-core>=2.19,<2.20"]
-        done = subprocess.run(install, capture_output=True, text=True)
+        done = completed(*install)
         if done.returncode:
             pytest.skip(f"ansible-core can't be installed: {done.stderr[-500:]}")
     command = [REPOSITORY / "tools" / "deb.sh", "--output", PACKAGES]
-    done = subprocess.run(
-        command, env=os.environ | {"COMPUTE_AGENT_DEB_LEVEL": "1"}, capture_output=True, text=True
-    )
+    done = completed(*command, env=os.environ | {"COMPUTE_AGENT_DEB_LEVEL": "1"})
     assert done.returncode == 0, done.stdout + done.stderr
 
 

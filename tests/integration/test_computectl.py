@@ -26,6 +26,7 @@ from tests.agents import Agent
 from tests.integration.agent_host import AgentHost, Here, gpus_on_children, one_line
 from tests.kit.installed import MOVES_VGPUS, SICK
 from tests.servers.placement import RealPlacement
+from tests.servers.process import completed
 
 NUMA1 = "      numa1: {inventory: {SRIOV_NET_VF: 8}}\n"
 BELOW = "{vf: {inventory: {CUSTOM_VF: 2}}}"
@@ -103,7 +104,7 @@ def test_drawing_a_tree_imports_no_driver(reported: Here) -> None:
         f"code = ComputeCtl().run(['--config-file', {str(reported.config)!r}, 'tree']);"
         "print(code, *(m for m in sys.modules if m.startswith(('driverkit.', 'drivers.', 'libvirt'))))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    done = completed(sys.executable, "-c", code)
     code, *modules = done.stdout.splitlines()[-1].split()
     assert code == "0"
     assert not [name for name in modules if name.startswith(DRIVERS)]

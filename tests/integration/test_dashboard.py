@@ -1,8 +1,6 @@
 """The shipped dashboard on a real Prometheus: every panel has something to show."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -59,7 +57,7 @@ class Run:
         body = {"host": HOSTS[0], "binary": "nova-compute", "disabled_reason": "new disks"}
         headers = {"X_OpenStack_Nova_API_Version": "2.1"}
         fetch(f"{self.rest}{DISABLE}", "PUT", json.dumps(body).encode(), **headers)
-        computectl(well, "service", "list")
+        well.computectl("service", "list").check_returncode()
         write(failing, text=BROKEN)
         eventually(lambda: self.prometheus.ask("compute_agent_source_failures_total > 0"))
         (failing.directory / "deed.py").write_text(FAILING)
@@ -69,12 +67,6 @@ class Run:
         answer = fetch(f"{self.rest}/v2.1/os-services", X_OpenStack_Nova_API_Version="2.1")
         found: list[Any] = json.loads(answer[2])["services"]
         return found
-
-
-def computectl(agent: AgentProcess, *words: str) -> None:
-    start = "from computectl.app import main; main()"
-    command = [sys.executable, "-c", start, "--config-file", str(agent.config), *words]
-    subprocess.run(command, check=True, capture_output=True, timeout=300)
 
 
 def write(agent: AgentProcess, vcpus: int = 4, text: str = "") -> None:

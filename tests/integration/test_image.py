@@ -13,6 +13,7 @@ from tests.servers.databases import MariaDB
 from tests.servers.libvirtd import PrivateLibvirtd
 from tests.servers.placement import RealPlacement
 from tests.servers.ports import free_port
+from tests.servers.process import completed
 from tests.servers.rabbitmq import RabbitMQ
 from tests.waiting import eventually
 
@@ -68,12 +69,7 @@ class Podman:
 
     def __call__(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         storage = [f"--root={self.directory}/storage", f"--runroot={self.directory}/run"]
-        done = subprocess.run(
-            ["podman", *storage, "--cgroup-manager=cgroupfs", *words],
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+        done = completed("podman", *storage, "--cgroup-manager=cgroupfs", *words)
         assert done.returncode == 0 or not check, f"{words}: {done.stdout}{done.stderr}"
         return done
 
@@ -119,9 +115,7 @@ class Podman:
 @pytest.fixture(scope="module")
 def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Podman]:
     """With the image, which is built from the source as it is."""
-    built = subprocess.run(
-        [REPOSITORY / "tools" / "image.sh", "--output", IMAGE], capture_output=True, text=True
-    )
+    built = completed(REPOSITORY / "tools" / "image.sh", "--output", IMAGE)
     assert built.returncode == 0, built.stdout + built.stderr
     podman = Podman(tmp_path_factory.mktemp("podman"))
     podman.image = podman("load", "--quiet", "--input", str(IMAGE)).stdout.split()[-1]

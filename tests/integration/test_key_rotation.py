@@ -100,7 +100,6 @@ class Fleet:
 
 @pytest.fixture
 def fleet(placement: RealPlacement, tmp_path: Path) -> Iterator[Fleet]:
-    (tmp_path / "registry").mkdir()
     with ExitStack() as stack:
         broker = stack.enter_context(RabbitMQ())
         registry = stack.enter_context(

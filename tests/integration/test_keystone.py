@@ -5,7 +5,6 @@ The agent has the role ``service`` and nothing else, as docs/configure.rst advis
 
 import base64
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from tests.servers.agent import AgentProcess
 from tests.servers.databases import free_port
 from tests.servers.keystone import PASSWORD, PROJECT, REGION, Keystone, authtoken
 from tests.servers.placement import RealPlacement
+from tests.servers.process import completed
 from tests.servers.registry import RegistryProcess, fetch
 
 pytestmark = pytest.mark.needs("keystone")
@@ -77,14 +77,10 @@ class Cloud:
         return f"[placement]\nregion_name = {REGION}\nauth_url = {self.keystone.url}\n{how}"
 
     def openstack(self, user: str, password: str, *words: str, project: str = PROJECT):
-        return subprocess.run(
-            [sys.executable, "-W", "ignore", "-m", "openstackclient.shell"]
-            + ["--os-compute-api-version", "2.53", "compute", "service", *words],
+        return completed(
+            *(sys.executable, "-W", "ignore", "-m", "openstackclient.shell"),
+            *("--os-compute-api-version", "2.53", "compute", "service", *words),
             env=self.keystone.environment(user, password, project),
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
         )
 
 
@@ -98,7 +94,6 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
             keystone.add_user(name, "service")
         for name in ("member",):
             keystone.add_user(name, name)
-        (directory / "registry").mkdir()
         more = f"rest_port = {port}\n{authtoken(keystone, 'compute-registry', 'yrtsiger-etupmoc')}"
         placement = PlacementWithKeystone(
             directory / "placement", authtoken(keystone, "placement", "tnemecalp")

@@ -43,7 +43,6 @@ OPTIONS = "update_resources_interval = 1\nperiodic_fuzzy_delay = 0\n"
 
 
 def agent_in(directory: Path, url: str, root: str, script: str) -> AgentProcess:
-    directory.mkdir()
     agent = AgentProcess(directory, url, script=script, options=OPTIONS)
     agent.write()
     (agent.state_path / "compute_id").write_text(f"{root}\n")

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +23,7 @@ from tests.integration.switched import (
 )
 from tests.servers.agent import AgentProcess
 from tests.servers.placement import RealPlacement
-from tests.servers.rabbitmq import SERVERS, RabbitMQ
+from tests.servers.rabbitmq import RabbitMQ
 from tests.waiting import eventually
 
 
@@ -69,13 +67,6 @@ def answered(broker: RabbitMQ, enabled: bool) -> bool:
         return False
 
 
-def add_user(broker: RabbitMQ, name: str, password: str) -> None:
-    # The one in the PATH becomes another user, who has not the private broker's cookie.
-    ctl = str(next(SERVERS.glob("rabbitmq_server-*/sbin/rabbitmqctl")))
-    for words in (["add_user", name, password], ["set_permissions", name, ".*", ".*", ".*"]):
-        subprocess.run([ctl, *words], env=broker.environment(), check=True, capture_output=True)
-
-
 def test_a_broker_that_is_down_at_the_start(agent, broker, placement) -> None:
     broker.kill9()
     reported(agent)
@@ -93,20 +84,14 @@ def test_a_lost_broker_is_in_the_status_and_few_lines_until_it_is_back(
 ) -> None:
     """The next period is ten minutes away."""
 
-    def status() -> tuple[int, str]:
-        command = [sys.executable, "-c", "from computectl.app import main; main()"]
-        options = ["--config-file", str(agent.config), "status"]
-        said = subprocess.run([*command, *options], capture_output=True, text=True)
-        return said.returncode, said.stdout
-
     reported(agent)
     eventually(lambda: status_of(agent)["service"]["rpc"] == "serving")
-    assert status()[0] == 0
+    assert agent.computectl("status").returncode == 0
     broker.kill9()
     eventually(lambda: status_of(agent)["service"]["rpc"] == "waiting for the message broker")
-    code, said = status()
-    assert code == 1
-    assert "not well" in said and "RPC calls do not reach this host" in said
+    said = agent.computectl("status")
+    assert said.returncode == 1 and "not well" in said.stdout
+    assert "RPC calls do not reach this host" in said.stdout
     root = root_of(agent)
     # The record is followed without it.
     registry_of(agent).set_status(StatusChange("testhost", disabled=True))
@@ -118,7 +103,7 @@ def test_a_lost_broker_is_in_the_status_and_few_lines_until_it_is_back(
     eventually(lambda: answered(broker, True))
     assert not has_trait(placement, root)
     eventually(lambda: status_of(agent)["service"]["rpc"] == "serving", within=120)
-    assert status()[0] == 0
+    assert agent.computectl("status").returncode == 0
 
 
 def test_a_broker_that_hangs_at_the_start(agent, broker) -> None:
@@ -190,6 +175,7 @@ def test_credentials_that_become_right_at_the_broker(agent, broker, placement) -
     assert "Traceback" not in agent.log
     registry_of(agent).set_status(StatusChange("testhost", disabled=True))
     eventually(lambda: has_trait(placement, root_of(agent)))
-    add_user(broker, "compute", "secret")
+    broker.control("add_user", "compute", "secret")
+    broker.control("set_permissions", "compute", ".*", ".*", ".*")
     agent.until_logged("Serving RPC calls")
     assert called(broker, False) == "disabled"

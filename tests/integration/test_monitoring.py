@@ -1,6 +1,5 @@
 """A real agent beside a real Placement and a real RabbitMQ, scraped and probed."""
 
-import subprocess
 import sys
 from pathlib import Path
 from urllib.error import HTTPError
@@ -13,6 +12,7 @@ from tests.servers.agent import AgentProcess
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.placement import RealPlacement
 from tests.servers.ports import free_port
+from tests.servers.process import completed
 from tests.servers.rabbitmq import RabbitMQ
 
 TREE = """
@@ -150,6 +150,6 @@ def status_words(agent: AgentProcess) -> str:
     assert status_of(agent)["checks"]
     code = "from computectl.app import main; main()"
     command = [sys.executable, "-c", code, "--config-file", str(agent.config), "status"]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    ran = completed(*command)
     assert ran.returncode == 1
     return ran.stdout

@@ -33,7 +33,6 @@ class Fleet:
         self, directory: Path, database: MariaDB, broker: RabbitMQ, placement: RealPlacement
     ) -> None:
         self.directory, self.database, self.placement = directory, database, placement
-        (directory / "registry").mkdir()
         self.url = database.create("registry")
         self.registry = RegistryProcess(
             directory / "registry", transport_url=broker.url, more=f"connection = {self.url}\n"

@@ -164,9 +164,7 @@ SCRIPT = 'nodes: {"{host}": {inventory: {VCPU: 8}}}\n'
 def test_the_trait_is_in_placement_when_the_command_has_called_an_agent(
     host: AgentHost, placement: RealPlacement, broker: RabbitMQ, tmp_path: Path
 ) -> None:
-    registry_directory = tmp_path / "registry"
-    registry_directory.mkdir()
-    with RegistryProcess(registry_directory, transport_url=broker.url):
+    with RegistryProcess(tmp_path / "registry", transport_url=broker.url):
         host.script(SCRIPT)
         host.configure(
             more="[registry]\naccess = rpc\nreport_interval = 1\nservice_down_time = 3600\n[DEFAULT]\n"
@@ -199,10 +197,8 @@ def test_the_trait_is_in_placement_when_the_command_has_called_an_agent(
 def test_on_a_hypervisor_commands_sign_with_the_key_of_its_host(
     host: AgentHost, broker: RabbitMQ, tmp_path: Path, transport: Callable[[str], Any]
 ) -> None:
-    registry_directory = tmp_path / "registry"
-    registry_directory.mkdir()
     more = "master_key = a long random text\n"
-    with RegistryProcess(registry_directory, transport_url=broker.url, more=more):
+    with RegistryProcess(tmp_path / "registry", transport_url=broker.url, more=more):
         key = host_key("a long random text", "host1")
         host.script(SCRIPT)
         host.configure(

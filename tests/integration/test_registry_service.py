@@ -26,8 +26,9 @@ from tests import registries
 from tests.servers import records
 from tests.servers.databases import MariaDB
 from tests.servers.ports import free_port
+from tests.servers.process import completed
 from tests.servers.rabbitmq import RabbitMQ
-from tests.servers.registry import RegistryProcess, fetch, recording_agent
+from tests.servers.registry import START, RegistryProcess, fetch, recording_agent
 from tests.servers.tiny_keystone import TinyKeystone
 from tests.waiting import eventually, without_error
 
@@ -191,14 +192,7 @@ def test_sighup_takes_over_what_may_change_and_names_what_needs_a_restart(tmp_pa
 
 
 def run_to_its_end(registry: RegistryProcess) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", "from compute_registry.service import main; main()"]
-        + ["--config-file", str(registry.config)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    return completed(sys.executable, "-c", START, "--config-file", registry.config)
 
 
 def test_without_keys_it_serves_the_bus_only_where_that_is_wanted(tmp_path: Path) -> None:
@@ -238,14 +232,7 @@ class OpenStack:
         return self.run("compute", "service", *args)
 
     def run(self, *args: str) -> str:
-        done = subprocess.run(
-            [*self._command, *args],
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-            env=self._environ,
-        )
+        done = completed(*self._command, *args, env=self._environ)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
