@@ -57,8 +57,7 @@ def test_the_new_class_of_a_card_in_use_comes_when_its_guest_has_gone(any_placem
             any_placement.stranger.put_allocation({CARD: {NEW: 1}})
     (text,) = report.texts(Severity.INFO)
     assert f"{OLD} is in use by {guest}" in text and f"{NEW} is reported" in text
-    agent.restart()
-    agent.period()
+    agent.restart().period()
     assert amounts(any_placement) == {OLD: (1, 1)}
     any_placement.stranger.delete_allocation(guest)
     agent.period()
@@ -105,8 +104,7 @@ def test_a_partition_is_offered_once_larger_ones_in_use_leave_room(any_placement
     assert f"{OLD} is in use by" in text and all(guest in text for guest in guests)
     assert text.endswith(f"{OLD} is reduced when enough of them are gone, and {NEW} is reported")
     assert agent.period(1.0).calls == 0
-    agent.restart()
-    agent.period()
+    agent.restart().period()
     assert amounts(any_placement) == {OLD: (2, 2)}
     any_placement.stranger.delete_allocation(guests[0])
     agent.period()
@@ -306,8 +304,7 @@ def test_more_numa_cells_offer_what_the_guests_of_fewer_do_not_hold(placement, t
     agent.period()
     assert "needs a reshape" in " ".join(agent.period().texts())
     assert (offered(placement, "VCPU"), offered(placement, "MEMORY_MB")) == (8, 16384)
-    agent.restart()
-    agent.settled()
+    agent.restart().settled()
     assert (offered(placement, "VCPU"), offered(placement, "MEMORY_MB")) == (8, 16384)
     assert len(agent.tracker.view.snapshot) == 1 + count
 

@@ -60,8 +60,7 @@ def test_own_traits_and_aggregates_come_and_go_beside_foreign_ones(
 ) -> None:
     """Others' traits and aggregates stay, even those set since the last verification."""
     driver, stranger = Small(devices(DEVICE)), any_placement.stranger
-    agent = Agent(any_placement, driver)
-    agent.settle()
+    agent = Agent(any_placement, driver).settle()
     uuid = ROOT if who == NODE else child_uuid(who)
     stranger.add_trait(uuid, "CUSTOM_FOREIGN")
     stranger.set_aggregates(uuid, [FOREIGN_AGG])
@@ -102,8 +101,7 @@ def test_what_another_client_did_and_the_agent_undid_is_named(
     stranger.set_inventory(uuid, {"CUSTOM_DEVICE": {"total": 5}, "CUSTOM_FOREIGN": {"total": 1}})
     stranger.rename(uuid, "other")
     stranger.add_trait(ROOT, DISABLED)
-    agent.restart()
-    report = agent.period(disabled=False)
+    report = agent.restart().period(disabled=False)
     assert report.undone == (
         f"set traits of {NODE}: {DISABLED}",
         f"set the name of {DEVICE}: other",
@@ -120,8 +118,7 @@ def test_what_another_client_did_and_the_agent_undid_is_named(
 
 def test_a_driver_is_shown_what_others_did_once_it_was_verified(any_placement: Any) -> None:
     driver, stranger = Small(devices(DEVICE)), any_placement.stranger
-    agent = Agent(any_placement, driver)
-    agent.settle()
+    agent = Agent(any_placement, driver).settle()
     stranger.add_trait(ROOT, "CUSTOM_FOREIGN")
     stranger.create_child(child_uuid(DEVICE), "theirs", FOREIGN_CHILD)
     stranger.rename(child_uuid(DEVICE), "renamed by them")
@@ -155,8 +152,7 @@ def test_a_driver_that_raises_is_named_and_stops_no_other(
     error: BaseException, any_placement: Any
 ) -> None:
     first, second = Small(inventory(8)), Small(devices(DEVICE))
-    agent = Agent(any_placement, first, second)
-    agent.settle()
+    agent = Agent(any_placement, first, second).settle()
     first.body = fails(error)
     second.body = devices(DEVICE, f"{NODE}_dev2")
     report = agent.period()
@@ -184,8 +180,7 @@ def test_nothing_is_written_for_a_new_host_whose_drivers_can_say_nothing(
 
 def test_the_status_is_written_even_while_no_driver_is_ready(any_placement: Any) -> None:
     driver = Small(inventory())
-    agent = Agent(any_placement, driver)
-    agent.settle()
+    agent = Agent(any_placement, driver).settle()
     driver.body = fails(DriverNotReady("reconnecting"))
     agent.period(disabled=True)
     assert "COMPUTE_STATUS_DISABLED" in any_placement.stranger.traits(ROOT)
@@ -197,8 +192,7 @@ def test_the_status_is_written_even_while_no_driver_is_ready(any_placement: Any)
 
 def test_capabilities_come_and_go_and_those_not_named_are_left_alone(any_placement: Any) -> None:
     driver = Small(inventory(), supports_multiattach=True, supports_extend_volume=False)
-    agent = Agent(any_placement, driver)
-    agent.settle()
+    agent = Agent(any_placement, driver).settle()
     stranger = any_placement.stranger
     base = {"COMPUTE_NODE", OWNER}
     assert stranger.traits(ROOT) == base | {"COMPUTE_VOLUME_MULTI_ATTACH"}
@@ -257,8 +251,7 @@ def test_unknown_names_are_sent_within_an_hour_of_an_upgrade_or_a_restart(
     placement.store.traits.add("HW_OF_THE_FUTURE")
     placement.store.classes.add("FUTURE_THING")
     if restarted:
-        agent.restart()
-        agent.period()
+        agent.restart().period()
     else:
         calls = [agent.period().calls for _ in range(6)]
         assert calls[:5] == [1] * 5, "a verification alone asks for no name"
@@ -268,8 +261,7 @@ def test_unknown_names_are_sent_within_an_hour_of_an_upgrade_or_a_restart(
 
 def test_a_bad_inventory_is_told_every_period_and_costs_no_call(any_placement: Any) -> None:
     first, second = Small(inventory()), Small(devices(DEVICE))
-    agent = Agent(any_placement, first, second)
-    agent.settle()
+    agent = Agent(any_placement, first, second).settle()
     first.body = inventory(0)
     for _ in range(2):
         report = agent.period(after=10.0)
@@ -280,8 +272,7 @@ def test_a_bad_inventory_is_told_every_period_and_costs_no_call(any_placement: A
 
 def test_a_renamed_host_keeps_its_provider(any_placement: Any) -> None:
     driver = Small(inventory())
-    agent = Agent(any_placement, driver)
-    agent.settle()
+    agent = Agent(any_placement, driver).settle()
     driver.nodes = ["host1-renamed"]
     assert agent.period().ok and agent.period().ok
     assert names(any_placement) == {"host1-renamed"}

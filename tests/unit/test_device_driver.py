@@ -116,8 +116,7 @@ def test_a_device_with_a_uuid_keeps_its_guests_at_another_address(agent, driver)
     agent.settled()
     agent.placement.stranger.put_allocation({CARD: {CLASS: 1}})
     driver.listed = [disk("hba"), card("82")]
-    agent.restart()
-    agent.settled()
+    agent.restart().settled()
     assert tree(agent) == {"host1": None, "host1_hba": "host1", "host1_82": "host1"}
     assert data(agent, "host1_82").uuid == CARD
     assert data(agent, "host1_82").inventory[CLASS]["reserved"] == 0
@@ -214,8 +213,7 @@ def test_a_source_that_cant_answer_keeps_its_devices_beside_one_that_can(
 
 def test_what_was_listed_before_sources_had_names_goes_too(agent, driver):
     driver.listed = lambda: {"disks": [disk("sdb")]}
-    agent.restart()
-    agent.settled()
+    agent.restart().settled()
     assert set(tree(agent)) == {"host1", "host1_sdb"}
 
 
@@ -282,8 +280,7 @@ def test_a_list_that_is_empty_in_another_drivers_reshape_removes_nothing(
     agent = Agent(placement, named={"first": first, "disks": driver}, state=tmp_path)
     agent.period()
     first.body, driver.listed = reshaping, []
-    agent.restart()
-    agent.period()
+    agent.restart().period()
     assert waits(agent, "host1_sda", "host1_sdb") and "host1_old" not in tree(agent)
 
 
@@ -302,8 +299,7 @@ def test_a_reshape_that_leaves_no_child_moves_all_of_them_in_one_period(placemen
     agent = Agent(placement, small, state=tmp_path)
     agent.period()
     small.body = reshaping
-    agent.restart()
-    agent.period()
+    agent.restart().period()
     assert set(tree(agent)) == {"host1"}
 
 
@@ -320,8 +316,7 @@ def test_a_list_that_is_empty_for_the_second_time_is_waited_for_again(agent, dri
 def test_a_list_that_is_empty_in_two_runs_is_empty(agent, driver):
     driver.listed = []
     agent.period()
-    agent.restart()
-    agent.period()
+    agent.restart().period()
     assert set(tree(agent)) == {"host1"}
 
 

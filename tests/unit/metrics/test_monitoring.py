@@ -140,8 +140,7 @@ def test_calls_of_a_driver_are_counted_and_those_that_failed() -> None:
 def facts_of(status: AgentStatus | None) -> Numbers:
     """Of an agent with one root and two providers, that has just verified them."""
     placement = FakePlacement()
-    agent = Agent(placement, Small(devices("host1_dev1")))
-    agent.settle()
+    agent = Agent(placement, Small(devices("host1_dev1"))).settle()
     numbers, loop = Numbers(), Loop(idle=lambda: None)
     loop.refresh()
     numbers.registry.register(Facts(lambda: status, agent.nodes, loop))
