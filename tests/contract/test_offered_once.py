@@ -36,8 +36,7 @@ def started(
     any_placement, classes: dict[str, int], name: str = "card", state: Path | None = None
 ) -> tuple[Agent, Listing]:
     driver = Listing(name, classes)
-    agent = Agent(any_placement, driver, state=state)
-    agent.settled()
+    agent = Agent(any_placement, driver, state=state).settle()
     return agent, driver
 
 
@@ -189,8 +188,7 @@ def begun(placement, tmp_path, attached: bool, *devices: Device) -> tuple[Agent,
     driver = Listing()
     driver.parts = [*devices]
     rules = {"attached": True, "root": ""} if attached else {}
-    agent = Agent(placement, driver, state=tmp_path, **rules)
-    agent.settled()
+    agent = Agent(placement, driver, state=tmp_path, **rules).settle()
     return agent, driver
 
 
@@ -295,8 +293,7 @@ def test_more_numa_cells_offer_what_the_guests_of_fewer_do_not_hold(placement, t
         lambda tree, given: write_report(tree, NODE, HostReport(cells=shape), given) and None
     )
     shape = cells(1)
-    agent = Agent(placement, driver, state=tmp_path)
-    agent.settled()
+    agent = Agent(placement, driver, state=tmp_path).settle()
     home = libvirt_child(ROOT, "numa0")
     for size in (16, 8):
         placement.stranger.put_allocation({home: {"VCPU": size, "MEMORY_MB": 2048 * size}})

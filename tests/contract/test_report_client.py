@@ -51,20 +51,6 @@ def assert_same(view: View, world: World) -> None:
 # -- writing
 
 
-def test_a_tree_is_created_as_it_is_wished(world: World) -> None:
-    wish = host()
-    view = world.settled(wish)
-    assert set(world.truth().providers) == {ROOT, CHILD, GRANDCHILD, SECOND}
-    truth = world.truth()
-    assert truth.get(GRANDCHILD).parent_uuid == CHILD
-    assert truth.get(ROOT).inventory == {"VCPU": full(8), "MEMORY_MB": full(1024)}
-    assert truth.get(GRANDCHILD).inventory == {"CUSTOM_LINK": full(2)}
-    assert truth.get(ROOT).traits == {"COMPUTE_NODE", "CUSTOM_GOLD"}
-    assert truth.get(ROOT).aggregates == {AGG1}
-    assert_same(view, world)
-    assert not world.planned(view, wish)
-
-
 CHANGES = {
     "traits": (lambda tree: tree.add_traits(CHILD, "HW_CPU_X86_AVX"), ["PUT traits"]),
     "no traits": (lambda tree: tree.update_traits(CHILD, []), ["PUT traits"]),

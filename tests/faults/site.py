@@ -64,6 +64,11 @@ class Site:
         script = SCRIPT.format(vcpus=self.vcpus)
         (self.agent.directory / "script.yaml").write_text(script)
 
+    def changes(self) -> None:
+        """It has, and Placement has it soon."""
+        self.change()
+        self.converges()
+
     def is_right(self) -> bool:
         """Whether Placement has what the hypervisor has; not if it can't be asked."""
         try:

@@ -103,8 +103,7 @@ def test_that_of_the_broker_and_of_the_registrys_database(
 
     broken.authority.expire()
     broken.read_certificate()
-    site.change()
-    site.converges()
+    site.changes()
     assert has_trait(site.placement, site.root), "the record was forgotten"
     if whose == "broker":
         told = f"AMQP server on 127.0.0.1:{centre.broker.secure_port} is unreachable: {EXPIRED}"
@@ -117,7 +116,6 @@ def test_that_of_the_broker_and_of_the_registrys_database(
     broken.read_certificate()
     eventually(lambda: centre.written(disabled=False), LONG)
     site.agent.until(lambda: not has_trait(site.placement, site.root), LONG)
-    site.change()
-    site.converges()
+    site.changes()
     if whose == "database":
         assert centre.registry.log.count("The database does not answer") == 1

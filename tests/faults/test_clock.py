@@ -32,8 +32,7 @@ def test_periods_and_verifications_go_on(site: Site, wrong_by: Path) -> None:
     site.begin()
     for seconds in (HOUR, 0, -HOUR, HOUR):
         wrong_by.write_text(str(seconds))
-        site.change()
-        site.converges()
+        site.changes()
         # A verification finds what somebody else changed: its time has to come as well.
         site.placement.stranger.remove_trait(site.root, "HW_CPU_X86_AVX2")
         site.converges()

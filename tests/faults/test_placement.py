@@ -58,8 +58,7 @@ def test_its_database_is_an_older_one(site: Site, tmp_path: Path, replica: bool)
     site.begin()
     back_up(site.placement, tmp_path / "old.sqlite")
     for _ in range(3):
-        site.change()
-        site.converges()
+        site.changes()
     if replica:
         kill(site.placement)
     restore(site.placement, tmp_path / "old.sqlite")

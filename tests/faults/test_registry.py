@@ -103,8 +103,7 @@ def test_reports_go_on_and_the_record_is_obeyed_afterwards(
     eventually(lambda: centre.disable(True))
     site.agent.until(lambda: has_trait(site.placement, site.root))
     with fault(centre):
-        site.change()
-        site.converges()
+        site.changes()
         assert has_trait(site.placement, site.root), "the record was forgotten"
     eventually(lambda: centre.disable(False), within=180)
     site.agent.until(lambda: not has_trait(site.placement, site.root), 180)

@@ -104,7 +104,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
         bus = f"[oslo_messaging_rabbit]\nssl = true\nssl_ca_file = {authority.ca}\n"
         ports = free_port(), free_port(), free_port()
         registry = RegistryProcess(
-            made(directory / "registry"),
+            directory / "registry",
             transport_url=broker.secure_url,
             more=f"connection = {connection}\nmaster_key = {SECRETS['master_key']}\n"
             f"rest_port = {ports[0]}\n[monitoring]\nlisten_port = {ports[1]}\n[DEFAULT]\ndebug = true\n{bus}"
@@ -113,7 +113,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
         with placement, TlsProxy(authority, placement.port) as secure, registry:
             keystone.add_endpoint("placement", secure.url)
             credential = keystone.application_credential("agent", "tnega", "service")
-            agent = AgentProcess(made(directory / "agent"), secure.url)
+            agent = AgentProcess(directory / "agent", secure.url)
             agent.options = (
                 "update_resources_interval = 3\nperiodic_fuzzy_delay = 0\n"
                 f"debug = true\ntransport_url = {broker.secure_url}\n"
@@ -137,11 +137,6 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
                     (ports[1], ports[2]),
                     mariadb,
                 )
-
-
-def made(directory: Path) -> Path:
-    directory.mkdir()
-    return directory
 
 
 def move_identity(keystone: Keystone) -> None:

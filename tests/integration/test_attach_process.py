@@ -47,8 +47,7 @@ def test_it_waits_for_the_root_and_hangs_its_devices_beneath(
     assert quiet.returncode == 0, quiet.stderr
     assert "calls to Placement" not in quiet.stderr
     assert host.ctl("plan").code == 0
-    agent.script = SCRIPT.replace("FPGA: 2", "FPGA: 3")
-    agent.write()
+    agent.write(script=SCRIPT.replace("FPGA: 2", "FPGA: 3"))
     assert "total 2 → 3" in host.ctl("plan").out, "plan knows which providers the agent made"
     assert agent.once().returncode == 0
     assert placement.stranger.inventory(CARD)["FPGA"]["total"] == 3

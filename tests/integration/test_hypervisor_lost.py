@@ -60,17 +60,6 @@ def test_a_stop_leaves_a_libvirtd_that_hangs_behind(tmp_path, placement, libvirt
     assert "does not return from" in agent.log
 
 
-@pytest.mark.faults
-def test_enabled_soon_after_a_long_absence(agent, placement, libvirtd) -> None:
-    """An attempt to connect comes each second however long it was away."""
-    root = root_of(agent)
-    libvirtd.kill9()
-    eventually(lambda: has_trait(placement, root))
-    time.sleep(20)
-    libvirtd.start()
-    eventually(lambda: not has_trait(placement, root))
-
-
 def reported(agent: AgentProcess) -> bool:
     return agent.has_reported() and status_of(agent)["nodes"][0]["ok"]
 

@@ -37,11 +37,6 @@ project_name = {PROJECT}
 user_domain_id = default
 project_domain_id = default
 """
-BY_APPLICATION_CREDENTIAL = """
-auth_type = v3applicationcredential
-application_credential_id = {0}
-application_credential_secret = {1}
-"""
 
 
 class PlacementWithKeystone(RealPlacement):
@@ -198,31 +193,6 @@ def test_a_revoked_token_is_renewed_in_the_middle_and_nobody_notices(
     api.request("GET", "/resource_providers")
     assert [each.status for each in cloud.placement.since(mark)] == [401, 200]
     assert adapter.get_token() != before
-
-
-@pytest.mark.faults
-def test_a_running_agent_outlives_the_end_of_its_token(cloud: Cloud, agent: AgentProcess) -> None:
-    """Its user is disabled for a while: tokens end, and there are no new ones."""
-    keystone = cloud.keystone
-    password = keystone.add_user("long-lived", "service")
-    credential = keystone.application_credential("long-lived", password, "service")
-    logs_in(agent, cloud, BY_APPLICATION_CREDENTIAL.format(*credential))
-    verify = "[compute]\nresource_provider_association_refresh = 1\n"
-    agent.config.write_text(agent.config.read_text() + verify)
-    agent.start()
-    agent.until_reported()
-    user = keystone.session("long-lived", password).get_user_id()
-    mark = cloud.placement.mark()
-    keystone.admin.patch(f"{keystone.url}/users/{user}", json={"user": {"enabled": False}})
-    agent.until(lambda: 401 in statuses(cloud, mark))
-    keystone.admin.patch(f"{keystone.url}/users/{user}", json={"user": {"enabled": True}})
-    mark = cloud.placement.mark()
-    agent.until(lambda: 200 in statuses(cloud, mark))
-    agent.until(lambda: status_of(agent)["nodes"][0]["ok"])
-
-
-def statuses(cloud: Cloud, mark: int) -> list[int]:
-    return [each.status for each in cloud.placement.since(mark)]
 
 
 def test_a_browser_sees_the_fleet_while_its_credential_exists(cloud: Cloud) -> None:

@@ -65,8 +65,7 @@ def undisturbed(tmp_path: Path, placement: RealPlacement) -> dict[str, Run]:
     agent = agent_in(tmp_path / "undisturbed", placement.url, root, SCRIPT)
     runs = {}
     for script in (SCRIPT, LATER):
-        agent.script = script
-        agent.write()
+        agent.write(script=script)
         mark = placement.mark()
         assert agent.once().returncode == 0
         writes = sum(request.is_write for request in placement.since(mark))
@@ -127,8 +126,7 @@ def assert_that_it_recovers(
     with_a_stranger(placement, root)
     agent = agent_in(directory, proxy.url, root, SCRIPT)
     for script, moment in ((SCRIPT, moments.first), (LATER, moments.second)):
-        agent.script = script
-        agent.write()
+        agent.write(script=script)
         killed(proxy, agent, *moment)
         for _ in range(2):
             done = agent.once()

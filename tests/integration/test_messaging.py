@@ -114,26 +114,6 @@ def test_a_broker_that_hangs_at_the_start(agent, broker) -> None:
     assert called(broker, False) == "disabled"
 
 
-def test_a_broker_that_hangs_while_it_runs_stops_no_report_and_no_switch(
-    agent, broker, placement
-) -> None:
-    reported(agent)
-    agent.until_logged("Serving RPC calls")
-    group = broker.process.pid
-    os.killpg(group, signal.SIGSTOP)
-    try:
-        root = root_of(agent)
-        before = status_of(agent)["updated"]
-        agent.send(signal.SIGHUP)
-        agent.until(lambda: status_of(agent)["updated"] > before)
-        registry_of(agent).set_status(StatusChange("testhost", disabled=True))
-        eventually(lambda: has_trait(placement, root))
-    finally:
-        os.killpg(group, signal.SIGCONT)
-    eventually(lambda: answered(broker, True))
-    assert not has_trait(placement, root)
-
-
 def test_one_that_has_just_started_can_be_called_before_its_next_heartbeat(agent, broker) -> None:
     agent.options = options(broker.url, report_interval=50)
     reported(agent)

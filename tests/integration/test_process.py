@@ -69,8 +69,7 @@ def own_uuid(agent: AgentProcess) -> str:
 def test_once_reports_and_exits_0_and_a_second_one_writes_nothing(
     agent: AgentProcess, placement: RealPlacement
 ) -> None:
-    agent.options = "transport_url = kombu+memory://agent:pa55@/\n"
-    agent.write()
+    agent.write(options="transport_url = kombu+memory://agent:pa55@/\n")
     agent.config.chmod(0o644)
     done = agent.once()
     assert done.returncode == 0, done.stderr
@@ -139,8 +138,7 @@ def test_sighup_takes_over_what_may_change_and_names_what_needs_a_restart(
     agent.until_logged("to Placement", times=1)
     refused = "The configuration was not reloaded, the previous one stays in use: "
     for times, wrong in enumerate(("graceful_shutdown_timeout", "debug"), start=1):
-        agent.options = f"update_resources_interval = 1\n{wrong} = soon\n"
-        agent.write()
+        agent.write(options=f"update_resources_interval = 1\n{wrong} = soon\n")
         agent.send(signal.SIGHUP)
         agent.until_logged(refused, times=times)
         assert wrong in agent.log.rpartition(refused)[2]

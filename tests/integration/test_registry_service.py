@@ -39,11 +39,6 @@ def mariadb() -> Iterator[MariaDB]:
         yield server
 
 
-def directory(path: Path) -> Path:
-    path.mkdir()
-    return path
-
-
 def until(done, timeout: float = 60.0):  # type: ignore[no-untyped-def]
     """The first answer that is no error."""
     return without_error(done, RegistryUnavailable, within=timeout)
@@ -57,7 +52,7 @@ def test_two_instances_serve_a_fleet_and_one_may_die(
 ) -> None:
     more = f"connection = {mariadb.create('fleet')}"
     instances = [
-        RegistryProcess(directory(tmp_path / name), transport_url=broker.url, more=more)
+        RegistryProcess(tmp_path / name, transport_url=broker.url, more=more)
         for name in ("one", "two")
     ]
     client = RegistryClient.over(transport(broker.url), timeout=30)
@@ -130,9 +125,9 @@ def test_a_call_that_could_not_be_sent_is_not_sent_late(
 
 def test_it_starts_and_stops_without_its_broker_or_its_database(tmp_path: Path) -> None:
     nobody = f"rabbit://guest:guest@127.0.0.1:{free_port()}/"
-    no_broker = RegistryProcess(directory(tmp_path / "broker"), transport_url=nobody)
+    no_broker = RegistryProcess(tmp_path / "broker", transport_url=nobody)
     away = f"connection = mysql+pymysql://me:secret@127.0.0.1:{free_port()}/x"
-    no_database = RegistryProcess(directory(tmp_path / "database"), transport_url=nobody, more=away)
+    no_database = RegistryProcess(tmp_path / "database", transport_url=nobody, more=away)
     try:
         no_broker.start()
         no_database.start(says="Waiting for the database")

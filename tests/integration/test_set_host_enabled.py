@@ -88,8 +88,7 @@ def test_every_root_gets_it_and_nothing_below_them(
 def test_without_placement_it_answers_and_follows_soon(agent, caller, placement, proxy) -> None:
     """After two tries without an answer it is written in a period, so periods come soon here."""
     agent.stop()
-    agent.options = agent.options.replace("interval = 600", "interval = 2")
-    agent.write()
+    agent.write(options=agent.options.replace("interval = 600", "interval = 2"))
     agent.start()
     until_served(agent, starts=2)
     root = root_of(agent)

@@ -122,8 +122,7 @@ def owned() -> FakePlacement:
 @pytest.fixture
 def agent(owned: FakePlacement) -> Agent:
     """Whose driver has two cards, and then one."""
-    agent = Agent(owned, cards(0, 1))
-    agent.writes()
+    agent = Agent(owned, cards(0, 1)).begun()
     agent.driver.body = cards(1)
     return agent
 
@@ -215,8 +214,7 @@ def test_a_child_in_use_is_drained_and_stays_in_the_tree(agent: Agent, owned) ->
 
 
 def test_a_restart_begins_the_wait_anew(owned, tmp_path) -> None:
-    agent = Agent(owned, cards(0, 1), state=tmp_path)
-    agent.writes()
+    agent = Agent(owned, cards(0, 1), state=tmp_path).begun()
     agent.driver.body = cards(1)
     for _ in range(10):
         agent.writes(after=60)
@@ -237,8 +235,7 @@ def test_a_child_comes_back_where_the_state_was_lost(agent: Agent, owned) -> Non
 
 
 def test_by_an_option_a_child_stays_in_the_tree_empty(owned) -> None:
-    agent = Agent(owned, cards(0, 1), remove_child_after=None)
-    agent.writes()
+    agent = Agent(owned, cards(0, 1), remove_child_after=None).begun()
     agent.driver.body = cards(1)
     assert agent.writes() == [("PUT", f"{place(CARD)}/inventories")]
     assert [agent.writes() for _ in range(5)] == [[]] * 5

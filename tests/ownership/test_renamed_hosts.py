@@ -107,8 +107,7 @@ def named(placement: FakePlacement, name: str) -> str:
 @pytest.mark.parametrize("body", BODIES)
 @pytest.mark.parametrize("loses", ["nothing", "its ledger"])
 def test_every_way_to_report_a_child_renames_it(placement, tmp_path: Path, body, loses) -> None:
-    host = of(body)(placement, tmp_path)
-    host.settled()
+    host = of(body)(placement, tmp_path).settle()
     uuid = named(placement, f"{NODE}_card")
     guest = placement.stranger.put_allocation({uuid: {CLASS: 3}})
     for name in (FULL, NODE):
@@ -129,8 +128,7 @@ def test_a_device_in_use_whose_name_differs_in_case_is_the_same(ignores_case: bo
     """A Placement with a MariaDB takes no two names that differ only in case."""
     placement = FakePlacement(ignores_case=ignores_case)
     driver = Cards(card("GPU0"), nodes=("host1",))
-    agent = Agent(placement, driver)
-    agent.settled()
+    agent = Agent(placement, driver).settle()
     uuid = named(placement, "host1_GPU0")
     guest = placement.stranger.put_allocation({uuid: {CLASS: 3}})
     for node, name in (("HOST1", "GPU0"), ("HOST1", "gpu0"), ("Host1", "Gpu0")):
@@ -144,8 +142,7 @@ def test_names_that_differ_in_case_are_exchanged() -> None:
     placement = FakePlacement(ignores_case=True)
     other = CARD.replace("c1", "c2")
     driver = Cards(card("a", uuid=CARD), card("b", uuid=other))
-    agent = Agent(placement, driver)
-    agent.settled()
+    agent = Agent(placement, driver).settle()
     guests = [placement.stranger.put_allocation({uuid: {CLASS: 3}}) for uuid in (CARD, other)]
     driver.listed = (card("B", uuid=CARD), card("A", uuid=other))
     agent.settled()
@@ -177,8 +174,7 @@ def test_a_node_whose_name_differs_in_case_is_the_same(tmp_path: Path) -> None:
 )
 def test_two_devices_with_one_identity_are_refused_by_name(placement, listed, text) -> None:
     driver = Cards(listed[0])
-    agent = Agent(placement, driver)
-    agent.settled()
+    agent = Agent(placement, driver).settle()
     before = agent.view
     driver.listed = listed
     for _ in range(2):
@@ -229,8 +225,7 @@ def test_what_another_driver_and_a_file_add_stays(placement, tmp_path: Path, ord
 def test_children_on_the_root_of_another_service_are_renamed(placement, tmp_path) -> None:
     stranger, driver = placement.stranger, Cards(card())
     stranger.create_provider(NODE, OTHER_ROOT)
-    agent = Agent(placement, driver, root="", state=tmp_path, attached=True)
-    agent.settled()
+    agent = Agent(placement, driver, root="", state=tmp_path, attached=True).settle()
     uuid = own_uuid(OTHER_ROOT, "card")
     guest = stranger.put_allocation({uuid: {CLASS: 3}})
     stranger.rename(OTHER_ROOT, FULL)

@@ -216,8 +216,7 @@ def test_a_driver_that_never_answers_keeps_the_start_of_no_other_open(placement,
 def test_a_driver_that_starts_late_may_still_reshape(placement, tmp_path) -> None:
     late = Moving("CUSTOM_LATE", "CUSTOM_READY")
     other = Moving("CUSTOM_OLD", "CUSTOM_NEW")
-    agent = Agent(placement, named={"late": late, "other": other}, state=tmp_path)
-    agent.settled()
+    agent = Agent(placement, named={"late": late, "other": other}, state=tmp_path).settle()
     agent.restart()
     late.ready = False
     agent.period()
@@ -235,8 +234,7 @@ def test_a_reshape_that_fails_after_others_have_started_ends_no_agent(
 ) -> None:
     """Also days later, and by the first answer of a driver."""
     first, other = Moving("CUSTOM_FIRST", "CUSTOM_X"), Moving("CUSTOM_OLD", "CUSTOM_NEW")
-    agent = Agent(placement, named={"first": first, "other": other}, state=tmp_path)
-    agent.settled()
+    agent = Agent(placement, named={"first": first, "other": other}, state=tmp_path).settle()
     agent.restart()
     first.ready = not silent
     agent.period()

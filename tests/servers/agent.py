@@ -50,8 +50,9 @@ class AgentProcess:
         path = self.directory / "log"
         return path.read_text() if path.exists() else ""
 
-    def write(self) -> None:
-        """Write the configuration as the fields are now."""
+    def write(self, **fields: str) -> None:
+        """Write the configuration as the fields are now, or are to be."""
+        vars(self).update(fields)
         self.state_path.mkdir(parents=True, exist_ok=True)
         (self.directory / "script.yaml").write_text(self.script)
         self.config.write_text(

@@ -445,7 +445,7 @@ def test_a_node_that_never_had_a_provider_is_forgotten_without_a_word(
 ) -> None:
     """As the former compute_id after ``computectl adopt``."""
     driver = Rack("stays", "goes")
-    service = Service(placement, driver, state=tmp_path).begun()
+    Service(placement, driver, state=tmp_path).begun()
     placement.stranger.send("DELETE", f"/resource_providers/{uuid_of('goes')}")
     saved = SavedRoot.in_directory(tmp_path, uuid_of("goes"))
     saved.load()
