@@ -1,5 +1,7 @@
 """What holds of settle(), whatever Placement has, the ledger says and drivers answer."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 from hypothesis import HealthCheck, given, settings
