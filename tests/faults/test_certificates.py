@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from agent.registry.checks import StatusChange
 from agent.registry.client import RegistryClient
-from agent.registry.errors import RegistryError
-from tests.faults.site import Site
+from tests.faults.site import Site, recorded
 from tests.integration.switched import eventually, has_trait
 from tests.servers.registry import RegistryProcess
 from tests.servers.tls import Authority, SecureMariaDB, SecureRabbitMQ, TlsProxy
@@ -55,14 +53,6 @@ class Centre:
     bus: str
     """Lines of a configuration."""
 
-    def written(self, *, disabled: bool) -> bool:
-        reason = "a test" if disabled else None
-        try:
-            self.client.set_status(StatusChange("testhost", disabled=disabled, reason=reason))
-        except RegistryError:
-            return False
-        return True
-
 
 @pytest.fixture
 def centre(
@@ -98,7 +88,7 @@ def test_that_of_the_broker_and_of_the_registrys_database(
         f"transport_url = {centre.broker.secure_url}\n"
         f"[registry]\naccess = rpc\nreport_interval = 1\n{centre.bus}"
     )
-    eventually(lambda: centre.written(disabled=True))
+    eventually(lambda: recorded(centre.client, disabled=True))
     site.agent.until(lambda: has_trait(site.placement, site.root))
 
     broken.authority.expire()
@@ -114,7 +104,7 @@ def test_that_of_the_broker_and_of_the_registrys_database(
 
     broken.authority.issue()
     broken.read_certificate()
-    eventually(lambda: centre.written(disabled=False), LONG)
+    eventually(lambda: recorded(centre.client, disabled=False), LONG)
     site.agent.until(lambda: not has_trait(site.placement, site.root), LONG)
     site.changes()
     if whose == "database":

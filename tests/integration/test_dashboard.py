@@ -81,14 +81,14 @@ def watched_fleet(directory: Path, placement: RealPlacement, broker: RabbitMQ) -
     """Two agents and a registry, scraped."""
     rest, *ports = free_port(), free_port(), free_port(), free_port()
     registry = RegistryProcess(
-        made(directory / "registry"),
+        directory / "registry",
         transport_url=broker.url,
         more=f"rest_port = {rest}\nauth_strategy = noauth\n"
         f"[monitoring]\nlisten_port = {ports[-1]}\n",
     )
     agents = [
         AgentProcess(
-            made(directory / str(number)), placement.url, TREE.format(host=host, vcpus=4), host=host
+            directory / str(number), placement.url, TREE.format(host=host, vcpus=4), host=host
         )
         for number, host in enumerate(HOSTS)
     ]
@@ -104,11 +104,6 @@ def watched_fleet(directory: Path, placement: RealPlacement, broker: RabbitMQ) -
     agents[1].options += "[libvirt]\nconnection_uri = test:///default\n"
     with prometheus, registry, agents[0], agents[1]:
         yield Run(placement, agents, f"http://127.0.0.1:{rest}", prometheus)
-
-
-def made(directory: Path) -> Path:
-    directory.mkdir()
-    return directory
 
 
 @pytest.mark.faults  # a broker, a registry, two agents, and Prometheus's own pace

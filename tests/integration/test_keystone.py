@@ -179,22 +179,6 @@ def test_a_wrong_password_is_an_error_of_the_credentials(cloud: Cloud, tmp_path:
         api.request("GET", "/resource_providers")
 
 
-def test_a_revoked_token_is_renewed_in_the_middle_and_nobody_notices(
-    cloud: Cloud, tmp_path: Path
-) -> None:
-    path = tmp_path / "agent.conf"
-    path.write_text(f"[DEFAULT]\ncompute_driver = fake\n{cloud.login(AGENT)}")
-    adapter = adapter_from_conf(config.load_config(["--config-file", str(path)]))
-    api = PlacementAPI(adapter)
-    api.request("GET", "/resource_providers")
-    before = adapter.get_token()
-    cloud.keystone.revoke(before)
-    mark = cloud.placement.mark()
-    api.request("GET", "/resource_providers")
-    assert [each.status for each in cloud.placement.since(mark)] == [401, 200]
-    assert adapter.get_token() != before
-
-
 def test_a_browser_sees_the_fleet_while_its_credential_exists(cloud: Cloud) -> None:
     keystone = cloud.keystone
     admin = keystone.add_user("looks", "admin")

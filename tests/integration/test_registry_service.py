@@ -224,15 +224,9 @@ class OpenStack:
         self._command += ["--os-auth-type", "none", "--os-endpoint", url]
 
     def __call__(self, *args: str) -> str:
-        return self.run("compute", "service", *args)
-
-    def run(self, *args: str) -> str:
-        done = completed(*self._command, *args, env=self._environ)
+        done = completed(*self._command, "compute", "service", *args, env=self._environ)
         assert done.returncode == 0, done.stderr
         return done.stdout
-
-    def json(self, *args: str) -> Any:
-        return json.loads(self.run(*args, "-f", "json"))
 
     def listed(self, *args: str) -> dict[str, dict[str, str]]:
         found = json.loads(self("list", "--long", "-f", "json", *args))

@@ -18,9 +18,7 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
-from agent.bus import messaging
 from agent.bus.caller import Caller
-from agent.bus.server import RpcServer
 from agent.registry import wire
 from agent.registry.checks import Report, StatusChange
 from agent.registry.client import RegistryClient
@@ -37,7 +35,7 @@ from compute_registry.database.fleet_database import NEWEST, FleetDatabase
 from compute_registry.database.tables import CLOCK_ROW, LONGEST_TICK, METADATA, SERVICES
 from compute_registry.endpoint import RegistryEndpoint
 from compute_registry.store import AT_ONCE, RECORDS_LOG, VERSION_EPOCH, SqlRegistry
-from tests.registries import registry_at
+from tests.registries import answering, registry_at
 from tests.servers import records
 from tests.servers.databases import MariaDB
 
@@ -98,14 +96,8 @@ def endpoint(empty: Callable[[str], FleetDatabase]) -> RegistryEndpoint:
 
 @pytest.fixture
 def over_rpc(endpoint: RegistryEndpoint) -> Iterator[RegistryClient]:
-    bus = messaging.transport("kombu+memory://")
-    target = messaging.Target(exchange=wire.EXCHANGE, topic=wire.TOPIC, server="one")
-    server = RpcServer(bus, target, [endpoint])
-    server.start()
-    assert server.serving.wait(60)
-    yield RegistryClient.over(bus)
-    assert server.stop(30)
-    bus.cleanup()
+    with answering(endpoint) as bus:
+        yield RegistryClient.over(bus)
 
 
 @pytest.fixture(params=ENGINES)

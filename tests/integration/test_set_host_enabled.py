@@ -29,13 +29,6 @@ from tests.servers.placement import RealPlacement
 from tests.servers.rabbitmq import RabbitMQ
 from tests.waiting import eventually
 
-MANY = """
-nodes:
-  one: {inventory: {VCPU: 4}, children: {one-child: {inventory: {VCPU: 2}}}}
-  two: {inventory: {VCPU: 4}}
-  three: {inventory: {VCPU: 4}}
-"""
-
 
 @pytest.fixture
 def agent(tmp_path: Path, placement: RealPlacement, broker: RabbitMQ, proxy: FaultProxy):
@@ -71,18 +64,6 @@ def test_a_call_of_the_reference_costs_one_write_and_shows_when_it_returns(
     api = ComputeAgentAPI(caller.transport, timeout=60)
     assert api.set_host_enabled("testhost", True) == "enabled"
     assert [r.method for r in placement.since(mark)] == ["GET"], "it is so already"
-
-
-def test_every_root_gets_it_and_nothing_below_them(
-    tmp_path, placement, broker, caller, proxy
-) -> None:
-    with AgentProcess(tmp_path, proxy.url, script=MANY, options=options(broker.url)) as agent:
-        until_served(agent)
-        caller.set_host_enabled("testhost", False)
-        disabled = f"?required={DISABLED}"
-        assert placement.uuids(disabled).keys() == {"one", "two", "three"}
-        caller.set_host_enabled("testhost", True)
-        assert not placement.uuids(disabled)
 
 
 def test_without_placement_it_answers_and_follows_soon(agent, caller, placement, proxy) -> None:

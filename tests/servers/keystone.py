@@ -150,9 +150,6 @@ class Keystone(Server):
         made = session.post(path, json={"application_credential": body}).json()
         return made["application_credential"]["id"], made["application_credential"]["secret"]
 
-    def revoke(self, token: str) -> None:
-        self.admin.delete(f"{self.url}/auth/tokens", headers={"X-Subject-Token": token})
-
     def environment(self, user: str, password: str, project: str = PROJECT) -> dict[str, str]:
         """For the ``openstack`` command."""
         said = {
