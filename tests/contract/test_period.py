@@ -55,9 +55,7 @@ def test_verification_can_be_switched_off_with_or_without_audits(
 
 
 @pytest.mark.parametrize("who", [NODE, DEVICE])
-def test_own_traits_and_aggregates_come_and_go_beside_foreign_ones(
-    any_placement: Any, who: str
-) -> None:
+def test_own_traits_and_aggregates_come_and_go_beside_foreign_ones(any_placement, who: str) -> None:
     """Others' traits and aggregates stay, even those set since the last verification."""
     driver, stranger = Small(devices(DEVICE)), any_placement.stranger
     agent = Agent(any_placement, driver).settle()
@@ -83,9 +81,7 @@ def test_own_traits_and_aggregates_come_and_go_beside_foreign_ones(
     assert (stranger.traits(uuid), stranger.aggregates(uuid)) == (before, {FOREIGN_AGG})
 
 
-def test_what_another_client_did_and_the_agent_undid_is_named(
-    any_placement: Any, tmp_path: Path
-) -> None:
+def test_what_another_client_did_and_the_agent_undid_is_named(any_placement, tmp_path) -> None:
     """Also what was done while the agent did not run; what is left as it is is not named."""
 
     def body(tree, nodename, allocations=None):
@@ -169,9 +165,7 @@ def test_a_driver_that_raises_is_named_and_stops_no_other(
     assert totals(any_placement) == {"VCPU": 12}
 
 
-def test_nothing_is_written_for_a_new_host_whose_drivers_can_say_nothing(
-    any_placement: Any,
-) -> None:
+def test_nothing_is_written_for_a_new_host_whose_drivers_can_say_nothing(any_placement) -> None:
     agent = Agent(any_placement, Small(fails(DriverNotReady("starting"))))
     report = agent.period(disabled=True)
     assert report.driver_errors and not report.done
@@ -220,9 +214,7 @@ def test_the_status_is_set_removed_or_left_as_it_is_when_unknown(any_placement: 
         assert (disabled in any_placement.stranger.traits(ROOT)) is expected
 
 
-def test_a_host_that_starts_disabled_says_so_before_it_has_any_inventory(
-    any_placement: Any,
-) -> None:
+def test_a_host_that_starts_disabled_says_so_before_it_has_any_inventory(any_placement) -> None:
     agent = Agent(any_placement, Small(inventory()))
     calls = agent.calls_of(lambda: agent.period(disabled=True))
     path = f"/resource_providers/{ROOT}"
@@ -278,9 +270,7 @@ def test_a_renamed_host_keeps_its_provider(any_placement: Any) -> None:
     assert names(any_placement) == {"host1-renamed"}
 
 
-def test_nodes_that_exchange_their_names_are_reported_with_the_old_ones(
-    fake_placement: FakePlacement,
-) -> None:
+def test_nodes_that_exchange_their_names_are_reported_with_the_old_ones(fake_placement) -> None:
     first, second = child_uuid("first"), child_uuid("second")
     driver = Idle(["n1", "n2"])
     driver.get_nodenames_by_uuid = lambda refresh=False: {first: "n1", second: "n2"}  # type: ignore[method-assign]

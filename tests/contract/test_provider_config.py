@@ -85,9 +85,7 @@ def test_every_root_but_named_ones_gets_what_is_for_the_compute_node(
     assert host.calls_of(host.periods) == []
 
 
-def test_a_sharing_provider_of_ours_gets_it_once_for_all_nodes(
-    any_placement, tmp_path: Path
-) -> None:
+def test_a_sharing_provider_of_ours_gets_it_once_for_all_nodes(any_placement, tmp_path) -> None:
     def shared(tree, nodename, allocations=None):
         inventory()(tree, nodename)
         tree.add_aggregates(nodename, AGG)
@@ -274,9 +272,7 @@ def test_a_reshape_carries_what_a_file_added_and_the_guests_that_use_it(
 # -- absent providers
 
 
-def test_a_new_node_makes_nobody_be_called_absent_again(
-    fake_placement: FakePlacement, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_new_node_makes_nobody_be_called_absent_again(fake_placement, tmp_path, caplog) -> None:
     driver = Small(inventory(), ["n1", "n2"])
     host = Host(fake_placement, tmp_path, driver)
     started(host, entry("name: nobody", "CUSTOM_FAST"))
@@ -337,9 +333,7 @@ def test_a_bad_file_changes_nothing_until_it_is_mended(host: Host) -> None:
 # -- a state directory that fails
 
 
-def test_a_damaged_ledger_is_told_and_nothing_is_taken_away_by_guess(
-    host: Host, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_damaged_ledger_is_told_and_nothing_is_taken_away_by_guess(host: Host, caplog) -> None:
     started(host, entry(EVERY_ROOT, "CUSTOM_GOLD"))
     kept = root_path(host.state, ROOT)
     kept.write_bytes(kept.read_bytes().replace(b"GOLD", b"BOLD"))

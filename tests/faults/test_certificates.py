@@ -80,9 +80,7 @@ def centre(
 
 @pytest.mark.parametrize("whose", ["broker", "database"])
 @pytest.mark.needs("rabbitmq", "mariadb")
-def test_that_of_the_broker_and_of_the_registrys_database(
-    site: Site, centre: Centre, whose: str
-) -> None:
+def test_that_of_the_broker_and_of_the_registrys_database(site, centre: Centre, whose: str) -> None:
     broken = centre.broker if whose == "broker" else centre.database
     site.begin(
         f"transport_url = {centre.broker.secure_url}\n"

@@ -169,9 +169,7 @@ def unchanged(recap: dict[str, dict[str, int]]) -> bool:
 
 
 @pytest.mark.timeout(3600)
-def test_a_site_is_installed_changed_and_handed_back(
-    site: Site, placement_server: RealPlacement
-) -> None:
+def test_a_site_is_installed_changed_and_handed_back(site: Site, placement_server) -> None:
     """In one test, since each step begins where the one before ended."""
     site.play("site.yml")
     roots = {

@@ -123,9 +123,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(reported: Here) -> None:
     assert done.stderr == b""
 
 
-def test_the_tree_of_this_host_is_drawn_with_what_is_used(
-    process: AgentHost, placement: RealPlacement
-) -> None:
+def test_the_tree_of_this_host_is_drawn_with_what_is_used(process: AgentHost, placement) -> None:
     assert process.agent().code == 0
     uuid = process.compute_id.read_text().strip()
     placement.stranger.put_allocation({uuid: {"VCPU": 3, "MEMORY_MB": 1024}})
@@ -139,9 +137,7 @@ def test_the_tree_of_this_host_is_drawn_with_what_is_used(
     assert "HW_CPU_X86_{AVX,AVX2}" in said.out
 
 
-def test_another_hosts_tree_is_drawn_without_a_compute_id(
-    host: Here, placement: RealPlacement
-) -> None:
+def test_another_hosts_tree_is_drawn_without_a_compute_id(host: Here, placement) -> None:
     placement.stranger.create_provider("other")
     assert host.ctl("tree", "other").out.startswith("other  ")
     assert not host.compute_id.exists()
@@ -181,9 +177,7 @@ def test_the_plan_is_what_the_next_period_sends(
         assert writes == [(row["method"], row["path"]) for row in planned.json()]
 
 
-def test_what_is_in_use_waits_for_its_consumers_and_is_drained(
-    host: Here, placement: RealPlacement
-) -> None:
+def test_what_is_in_use_waits_for_its_consumers_and_is_drained(host: Here, placement) -> None:
     """Also below a provider that goes as well, and once the agent has drained it."""
     host.report(NUMA_HOST.replace(NUMA1, f"{NUMA1.rstrip()[:-1]}, children: {BELOW}}}\n"))
     uuids = {row["provider"]: row["uuid"] for row in host.ctl("tree", "-f", "json").json()}
@@ -218,9 +212,7 @@ def test_what_is_in_use_waits_for_its_consumers_and_is_drained(
 
 
 @pytest.mark.parametrize("bulk", [0, 50])
-def test_the_bodies_are_those_that_are_sent(
-    host: Here, placement: RealPlacement, bulk: int
-) -> None:
+def test_the_bodies_are_those_that_are_sent(host: Here, placement, bulk: int) -> None:
     host.configure(more=f"[compute]\nbulk_inventory_writes = {bulk}")
     host.compute_id.parent.mkdir()
     host.compute_id.write_text("c0ffee00-0000-4000-8000-000000000001\n")
@@ -340,9 +332,7 @@ def test_a_problem_is_told_and_the_rest_is_planned(host: Here) -> None:
     assert "create root provider host1" in said.out
 
 
-def test_a_plan_names_another_provider_with_the_name_of_the_root(
-    host: Here, placement: RealPlacement
-) -> None:
+def test_a_plan_names_another_provider_with_the_name_of_the_root(host: Here, placement) -> None:
     uuid = placement.stranger.create_provider("host1")
     said = host_with_id(host).ctl("plan")
     assert said.code == 1

@@ -127,9 +127,7 @@ def in_placement(placement: RealPlacement) -> dict[str, int]:
     return {one["uuid"]: one["generation"] for one in found}
 
 
-def test_installed_upgraded_taken_back_removed_and_purged(
-    host: Host, now: str, placement: RealPlacement
-) -> None:
+def test_installed_upgraded_taken_back_removed_and_purged(host: Host, now: str, placement) -> None:
     host.take(BEFORE)
     assert host.show("compute-agent", "ActiveState") == "inactive", "it is not configured yet"
     path = "/etc/compute-agent/compute-agent.conf"

@@ -14,7 +14,6 @@ from tests.servers.libvirtd import PrivateLibvirtd
 from tests.servers.placement import RealPlacement
 from tests.servers.ports import free_port
 from tests.servers.process import completed
-from tests.servers.rabbitmq import RabbitMQ
 from tests.waiting import eventually
 
 pytestmark = [
@@ -201,9 +200,7 @@ def test_a_wrong_configuration_is_logged_and_is_not_healthy(podman: Podman, tmp_
     assert not podman.is_healthy("broken")
 
 
-def test_the_registry_runs_from_the_same_image(
-    podman: Podman, broker: RabbitMQ, tmp_path: Path
-) -> None:
+def test_the_registry_runs_from_the_same_image(podman: Podman, broker, tmp_path) -> None:
     with MariaDB() as database:
         url = database.create("registry")
         text = REGISTRY.format(broker=broker.url, database=url)

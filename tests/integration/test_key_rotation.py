@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -128,9 +128,7 @@ def fleet(placement: RealPlacement, tmp_path: Path) -> Iterator[Fleet]:
 
 
 @pytest.mark.needs("rabbitmq")
-def test_master_and_host_keys_are_replaced_and_no_call_is_refused(
-    fleet: Fleet, transport: Callable[[str], Any]
-) -> None:
+def test_master_and_host_keys_are_replaced_and_no_call_is_refused(fleet: Fleet, transport) -> None:
     broker = fleet.registry.config.read_text().partition("transport_url = ")[2].partition("\n")[0]
     calls = Calls(transport(broker), Operator(("old",)))
     registry, _ = calls.clients()

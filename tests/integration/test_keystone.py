@@ -117,9 +117,7 @@ def logs_in(agent: AgentProcess, cloud: Cloud, how: str) -> None:
 AGENT = BY_PASSWORD.format(user="agent", password="tnega")
 
 
-def test_a_placement_added_to_the_catalogue_is_found_without_a_restart(
-    cloud: Cloud, tmp_path: Path
-) -> None:
+def test_a_placement_added_to_the_catalogue_is_found_without_a_restart(cloud, tmp_path) -> None:
     api = cloud.api(tmp_path, f"service_type = placement-to-be\n{AGENT}")
     for _ in range(2):
         with pytest.raises(Unreachable, match="endpoint_override"):
@@ -128,9 +126,7 @@ def test_a_placement_added_to_the_catalogue_is_found_without_a_restart(
     assert api.request("GET", "/resource_providers?name=x") == {"resource_providers": []}
 
 
-def test_an_endpoint_in_another_region_is_named_with_the_option_to_set(
-    cloud: Cloud, agent: AgentProcess
-) -> None:
+def test_an_endpoint_in_another_region_is_named_with_the_option_to_set(cloud, agent) -> None:
     kind, url = "placement-twice", cloud.placement.url
     cloud.keystone.add_endpoint(kind, url, f"{url}/elsewhere")
     logs_in(agent, cloud, f"service_type = {kind}\n{AGENT}")
@@ -160,9 +156,7 @@ def test_the_service_role_may_reshape(cloud: Cloud, tmp_path: Path) -> None:
     assert found["inventories"]["VCPU"]["total"] == 4
 
 
-def test_a_member_is_refused_by_placement_and_the_agent_says_so(
-    cloud: Cloud, agent: AgentProcess, tmp_path: Path
-) -> None:
+def test_a_member_is_refused_by_placement_and_the_agent_says_so(cloud, agent, tmp_path) -> None:
     how = BY_PASSWORD.format(user="member", password="rebmem")
     with pytest.raises(Forbidden, match="placement:resource_providers"):
         cloud.api(tmp_path, how).request("GET", "/resource_providers")

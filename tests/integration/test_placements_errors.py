@@ -63,9 +63,7 @@ def test_our_queries_get_the_amounts_that_were_asked_for(
     assert (totals(answer), answer.miscounted) == ({asked}, 0)
 
 
-def test_groups_are_isolated_as_placement_does_it(
-    api: PlacementAPI, placement_server: RealPlacement
-) -> None:
+def test_groups_are_isolated_as_placement_does_it(api: PlacementAPI, placement_server) -> None:
     theirs = raw(THREE, placement_server).allocation_requests
     ours = allocation_candidates(read_request(THREE), api).allocation_requests
     assert [met(one) for one in sorted(ours, key=met)] == [met(o) for o in sorted(theirs, key=met)]
@@ -88,9 +86,7 @@ def test_wrong_amounts_of_an_answer_are_counted(
     assert 0 < answer.miscounted < len(answer)
 
 
-def test_a_sharing_provider_that_is_no_root_is_an_error_in_one_order(
-    placement_server: RealPlacement,
-) -> None:
+def test_a_sharing_provider_that_is_no_root_is_an_error_in_one_order(placement_server) -> None:
     build(placement_server, STORAGE)
     for name in ("host", "filer_disks"):
         placement_server.stranger.set_aggregates(uuid_of(name), [AGGREGATE])

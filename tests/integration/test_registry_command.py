@@ -32,9 +32,7 @@ def root(placement: RealPlacement, name: str, *traits: str) -> str:
     return made
 
 
-def test_the_list_says_whether_placement_agrees_with_two_gets(
-    host: AgentHost, registry: SqlRegistry, placement: RealPlacement
-) -> None:
+def test_the_list_says_whether_placement_agrees_with_two_gets(host, registry, placement) -> None:
     fine = root(placement, "fine", TRAIT)
     wrong = root(placement, "wrong", TRAIT)
     registry.heartbeat(Report("fine", "a", "6.5", [fine]))
@@ -88,9 +86,7 @@ def test_mistakes_are_one_line_with_the_next_step(host: AgentHost, registry: Sql
     assert registry.get_service("host1").version == 1
 
 
-def test_a_reason_has_to_be_text_and_is_shown_in_one_line(
-    host: AgentHost, registry: SqlRegistry
-) -> None:
+def test_a_reason_has_to_be_text_and_is_shown_in_one_line(host, registry) -> None:
     registry.heartbeat(Report("host1", "a", None, []))
     err = one_line(host.ctl("service", "disable", "host1", "--reason", "bad \udcff byte"), 2)
     assert "the reason has characters that can't be stored" in err
@@ -101,9 +97,7 @@ def test_a_reason_has_to_be_text_and_is_shown_in_one_line(
     assert "  new disks \\x1b[2Jticket 7\n" in host.ctl("service", "list").out
 
 
-def test_a_record_without_a_heartbeat_ever_is_shown_and_switched(
-    host: AgentHost, registry: SqlRegistry
-) -> None:
+def test_a_record_without_a_heartbeat_ever_is_shown_and_switched(host, registry) -> None:
     registry.heartbeat(Report("host1", "rack 1", "6.5", []))
     nothing = dict.fromkeys(("last_seen", "heard", "address", "rpc_version"))
     records.write(registry.database, **nothing)

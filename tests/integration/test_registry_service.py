@@ -47,9 +47,7 @@ def until(done, timeout: float = 60.0):  # type: ignore[no-untyped-def]
 # -- over the bus
 
 
-def test_two_instances_serve_a_fleet_and_one_may_die(
-    broker: RabbitMQ, mariadb: MariaDB, tmp_path: Path, transport: Callable[[str], Any]
-) -> None:
+def test_two_instances_serve_a_fleet_and_one_may_die(broker, mariadb, tmp_path, transport) -> None:
     more = f"connection = {mariadb.create('fleet')}"
     instances = [
         RegistryProcess(tmp_path / name, transport_url=broker.url, more=more)
@@ -105,9 +103,7 @@ def assert_it_fails(client: RegistryClient) -> None:
 
 
 @pytest.mark.faults
-def test_a_call_that_could_not_be_sent_is_not_sent_late(
-    own_broker: RabbitMQ, transport: Callable[[str], Any]
-) -> None:
+def test_a_call_that_could_not_be_sent_is_not_sent_late(own_broker, transport) -> None:
     agent, server = recording_agent(transport(own_broker.url), "host1")
     used = ComputeAgentAPI(transport(own_broker.url), timeout=30)
     assert used.set_host_enabled("host1", enabled=True) == "enabled"
@@ -234,9 +230,7 @@ class OpenStack:
 
 
 @pytest.mark.parametrize("microversion", ["2.90", pytest.param("2.53", marks=pytest.mark.faults)])
-def test_the_openstack_client_lists_disables_enables_and_deletes(
-    rest: tuple[str, SqlRegistry], microversion: str
-) -> None:
+def test_the_openstack_client_lists_disables_enables_and_deletes(rest, microversion: str) -> None:
     url, registry = rest
     openstack = OpenStack(url, microversion)
     for name in ("host1", "host2"):
@@ -279,9 +273,7 @@ def test_the_openstack_client_gets_along_with_versions_before_uuids(
 
 
 @pytest.mark.needs("mariadb")
-def test_a_database_that_hangs_is_a_503_with_a_sentence_until_it_answers(
-    tmp_path: Path, mariadb: MariaDB
-) -> None:
+def test_a_database_that_hangs_is_a_503_with_a_sentence_until_it_answers(tmp_path, mariadb) -> None:
     port = free_port()
     services = f"http://127.0.0.1:{port}/v2.1/os-services"
     more = f"connection = {mariadb.create('hangs')}\nrest_port = {port}\nauth_strategy = noauth"
@@ -340,9 +332,7 @@ def test_invented_tokens_at_a_keystone_that_hangs_delay_no_known_one(tmp_path: P
             eventually(lambda: fetch(services, X_Auth_Token="token-admin2")[0] == 403)
 
 
-def test_it_is_not_ready_without_its_broker_and_alive_all_the_same(
-    tmp_path: Path, own_broker: RabbitMQ
-) -> None:
+def test_it_is_not_ready_without_its_broker_and_alive_all_the_same(tmp_path, own_broker) -> None:
     port, metrics = free_port(), free_port()
     more = (
         f"rest_port = {port}\nauth_strategy = noauth\n[monitoring]\nlisten_port = {metrics}\n"

@@ -32,9 +32,7 @@ def host(placement: FakePlacement, tmp_path: Path) -> Host:
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["last good known", "last good lost"])
-def test_a_bad_file_at_the_start_keeps_additions_but_for_drivers_records(
-    host: Host, kept: bool
-) -> None:
+def test_a_bad_file_at_the_start_keeps_additions_but_for_drivers_records(host, kept: bool) -> None:
     host.write_file(BAD)
     if not kept:
         assert host.state is not None

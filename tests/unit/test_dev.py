@@ -7,8 +7,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-import pytest
-
 from agent import config
 from agent.reporting.reports import Report
 from driverkit.dev import Show, configuration
@@ -28,9 +26,7 @@ def shown(config_path: Path | None) -> str:
     return out.getvalue()
 
 
-def test_the_computectl_beside_this_python_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_computectl_beside_this_python_is_named(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     assert "Ask more: computectl --config-file /x/dev.conf tree\n" in shown(Path("/x/dev.conf"))
     (tmp_path / "computectl").write_text("")
@@ -42,9 +38,7 @@ class Served(NamedTuple):
     token: str = "admin"
 
 
-def test_what_it_writes_for_computectl_is_good_in_every_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_it_writes_for_computectl_is_good_in_every_directory(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     conf = config.load_config(["--state-path", "here/state"])
     assert f"state_path = {tmp_path}/here/state\n" in configuration(conf, Served("http://p"))

@@ -122,9 +122,7 @@ def test_a_decision_wakes_the_heartbeat_and_a_period_the_hypervisor(tmp_path: Pa
     assert made.status.disabled is False
 
 
-def test_a_start_does_not_wait_for_ever_for_the_registry(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_start_does_not_wait_for_ever_for_the_registry(tmp_path, monkeypatch, caplog) -> None:
     monkeypatch.setattr(module, "STATUS_WITHIN", 0.0)
     made = parts(settings(tmp_path))
     made.heartbeat.beside = lambda *_: None
@@ -224,9 +222,7 @@ def test_changed_facts_are_told_once_between_periods(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("interval", "longest"), [(90.0, 90.0), (None, LONGEST_RETRY)])
-def test_changed_options_are_followed(
-    tmp_path: Path, interval: float | None, longest: float
-) -> None:
+def test_changed_options_are_followed(tmp_path, interval: float | None, longest: float) -> None:
     made = in_fleet(settings(tmp_path))
     made.start()
     assert made.status.longest_retry == 30.0
@@ -300,9 +296,7 @@ def test_retries_are_spread_over_a_time_by_the_number_of_hosts(tmp_path: Path) -
     assert made.status.spread() == fleet.spread(5000) > unknown == fleet.spread(None) > 0
 
 
-def test_a_registry_whose_record_changes_at_each_try_has_answered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_registry_whose_record_changes_at_each_try_has_answered(tmp_path, monkeypatch) -> None:
     def changed(*_: object, **__: object) -> None:
         raise Changed("by another caller")
 

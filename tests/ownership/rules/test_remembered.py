@@ -123,9 +123,7 @@ def test_a_quiet_round_is_settled_once() -> None:
 
 
 @pytest.mark.parametrize("size", [5, 50])
-def test_a_period_records_only_what_changed_since_the_one_before(
-    size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_period_records_only_what_changed_since_the_one_before(size: int, monkeypatch) -> None:
     """Counts the lookups in the ledger, one for each provider whose statement is made again."""
     lookups: list[str] = []
 

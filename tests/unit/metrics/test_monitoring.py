@@ -316,9 +316,7 @@ def test_the_port_is_free_once_the_monitoring_has_ended() -> None:
     eventually(lambda: get(f"http://[::1]:{port}/healthz")[0] == 0)
 
 
-def test_the_textfile_is_world_readable_and_a_bad_place_stops_nothing(
-    tmp_path: Path, caplog: Any
-) -> None:
+def test_the_textfile_is_world_readable_and_a_bad_place_stops_nothing(tmp_path, caplog) -> None:
     mask = os.umask(0o077)
     try:
         path = tmp_path / "agent.prom"

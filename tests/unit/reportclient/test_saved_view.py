@@ -65,9 +65,7 @@ def test_a_file_is_written_for_a_new_view_only(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_disk_does_stops_no_report_and_leaves_no_old_view(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_a_disk_does_stops_no_report_and_leaves_no_old_view(tmp_path, caplog) -> None:
     store = FileStore(tmp_path)
     store.save(ROOT, VIEW)
     [file] = tmp_path.iterdir()
