@@ -1,7 +1,5 @@
 """The page of the fleet in a real browser: a thousand hosts, one of them in a real Placement."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """``computectl service`` as an operator meets it: real Placement, a registry over RPC, or alone."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable
@@ -34,9 +32,7 @@ def root(placement: RealPlacement, name: str, *traits: str) -> str:
     return made
 
 
-def test_the_list_says_whether_placement_agrees_with_two_gets(
-    host: AgentHost, registry: SqlRegistry, placement: RealPlacement
-) -> None:
+def test_the_list_says_whether_placement_agrees_with_two_gets(host, registry, placement) -> None:
     fine = root(placement, "fine", TRAIT)
     wrong = root(placement, "wrong", TRAIT)
     registry.heartbeat(Report("fine", "a", "6.5", [fine]))
@@ -91,9 +87,7 @@ def test_mistakes_are_one_line_with_the_next_step(host: AgentHost, registry: Sql
     assert registry.get_service("host1").version == 1
 
 
-def test_a_reason_has_to_be_text_and_is_shown_in_one_line(
-    host: AgentHost, registry: SqlRegistry
-) -> None:
+def test_a_reason_has_to_be_text_and_is_shown_in_one_line(host, registry) -> None:
     registry.heartbeat(Report("host1", "a", None, []))
     err = one_line(host.ctl("service", "disable", "host1", "--reason", "bad \udcff byte"), 2)
     assert "the reason has characters that can't be stored" in err
@@ -104,9 +98,7 @@ def test_a_reason_has_to_be_text_and_is_shown_in_one_line(
     assert "  new disks \\x1b[2Jticket 7\n" in host.ctl("service", "list").out
 
 
-def test_a_record_without_a_heartbeat_ever_is_shown_and_switched(
-    host: AgentHost, registry: SqlRegistry
-) -> None:
+def test_a_record_without_a_heartbeat_ever_is_shown_and_switched(host, registry) -> None:
     registry.heartbeat(Report("host1", "rack 1", "6.5", []))
     nothing = dict.fromkeys(("last_seen", "heard", "address", "rpc_version"))
     records.write(registry.database, **nothing)
@@ -169,9 +161,7 @@ SCRIPT = 'nodes: {"{host}": {inventory: {VCPU: 8}}}\n'
 def test_the_trait_is_in_placement_when_the_command_has_called_an_agent(
     host: AgentHost, placement: RealPlacement, broker: RabbitMQ, tmp_path: Path
 ) -> None:
-    registry_directory = tmp_path / "registry"
-    registry_directory.mkdir()
-    with RegistryProcess(registry_directory, transport_url=broker.url):
+    with RegistryProcess(tmp_path / "registry", transport_url=broker.url):
         host.script(SCRIPT)
         host.configure(
             more="[registry]\naccess = rpc\nreport_interval = 1\nservice_down_time = 3600\n[DEFAULT]\n"
@@ -204,10 +194,8 @@ def test_the_trait_is_in_placement_when_the_command_has_called_an_agent(
 def test_on_a_hypervisor_commands_sign_with_the_key_of_its_host(
     host: AgentHost, broker: RabbitMQ, tmp_path: Path, transport: Callable[[str], Any]
 ) -> None:
-    registry_directory = tmp_path / "registry"
-    registry_directory.mkdir()
     more = "master_key = a long random text\n"
-    with RegistryProcess(registry_directory, transport_url=broker.url, more=more):
+    with RegistryProcess(tmp_path / "registry", transport_url=broker.url, more=more):
         key = host_key("a long random text", "host1")
         host.script(SCRIPT)
         host.configure(

@@ -4,8 +4,6 @@ It writes pictures of both pages in each size into the directory; without one, t
 documentation into ``docs/registry``.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Iterator, Mapping

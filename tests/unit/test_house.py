@@ -1,7 +1,5 @@
 """How large the rooms are, and how many hands a period goes through: growth is a decision."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``computectl service`` on a host without a registry: its agent's files are the record."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import subprocess

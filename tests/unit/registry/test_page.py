@@ -1,7 +1,5 @@
 """The page of the fleet over a registry in memory: what is shown, and to whom."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import socket
@@ -304,9 +302,7 @@ class Tree(HTMLParser):
             self._naming = False
 
 
-def test_the_page_shows_all_that_placement_has_of_a_tree(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_page_shows_all_that_placement_has_of_a_tree(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "reportclient.observed_tree.SUMMARY_FROM", 1000
     )  # the fake has no candidates
