@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import MISSING, fields, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
