@@ -148,9 +148,9 @@ class ShowTree(DrawnOrListed[Trees]):
         for seen in answer.seen:
             if seen is not answer.seen[0]:
                 yield ""
-            yield draw_tree(seen.snapshot, seen.root, usage=seen.usage, screen=screen)
             for condition in drains(seen.snapshot, seen.usage.draining, seen.usage.since):
                 yield folded(f"{condition.aged(time.time())}; {condition.next_step}", screen.width)
+            yield draw_tree(seen.snapshot, seen.root, usage=seen.usage, screen=screen)
 
     def table(self, answer: Trees) -> Table:
         shown: dict[str, tuple[Provider, ObservedTree]] = {}

@@ -1,7 +1,5 @@
 """Messages that no client of oslo.messaging sends, and that any user of the broker can send."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from typing import Any

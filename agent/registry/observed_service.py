@@ -1,6 +1,6 @@
 """A service record together with what is observed of its host.  Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -8,12 +8,15 @@ from typing import NamedTuple
 from agent.registry.record import ServiceRecord
 from agent.reporting.reports import Condition
 
+WELL = 4
+"""The attention that a service needs of which nothing is wrong."""
+
 
 class Roots(NamedTuple):
-    """The UUIDs of the root providers in Placement that are disabled, and of all of hosts."""
+    """The root providers of hosts in Placement: UUIDs of the disabled ones, and names by UUID."""
 
     disabled: frozenset[str]
-    present: frozenset[str]
+    present: Mapping[str, str]
 
 
 class Agreement(StrEnum):
@@ -63,6 +66,24 @@ class ObservedService:
         return Agreement.AGREES if agrees else Agreement.DIFFERS
 
     @property
+    def absence(self) -> str:
+        """A sentence about the roots that Placement does not have."""
+        roots, absent = len(self.record.roots), self.absent or 0
+        if roots == 1:
+            return "its root provider is not in Placement as a compute node"
+        which = "none" if absent == roots else f"{roots - absent}"
+        return f"{which} of its {roots} root providers is in Placement as a compute node"
+
+    @property
+    def difference(self) -> str:
+        """A sentence about a status in Placement that is another than the record's."""
+        roots, marked = len(self.record.roots), self.with_trait or 0
+        has = "is disabled" if marked == roots else "is enabled"
+        if roots > 1 and 0 < marked < roots:
+            has = f"has {marked} of {roots} root providers disabled"
+        return f"the host is {self.record.status}, and {has} in Placement"
+
+    @property
     def attention(self) -> int:
         """How much it needs an operator: 0 an error, 1 down, 2 degraded, 3 disabled, 4 nothing."""
         record, placement = self.record, self.placement
@@ -71,7 +92,7 @@ class ObservedService:
             return 0
         if not self.up:
             return 1
-        return 2 if record.degraded else 3 if record.disabled else 4
+        return 2 if record.degraded else 3 if record.disabled else WELL
 
     @property
     def state(self) -> str:
@@ -102,7 +123,7 @@ def observed_services(
             record,
             record.is_up(down_after),
             roots and len(roots.disabled.intersection(record.roots)),
-            roots and len(set(record.roots) - roots.present),
+            roots and len(set(record.roots) - roots.present.keys()),
         )
         for record in records
     ]

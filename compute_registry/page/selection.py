@@ -1,5 +1,6 @@
 """The hosts that a list shows, from the URL's query."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -19,17 +20,27 @@ class Host:
 
     service: ObservedService
 
+    @property
+    def name(self) -> str:
+        """The host's name up to the first dot; an address is whole."""
+        host = self.service.record.host
+        name, _, _ = host.partition(".")
+        return host if name.isdecimal() else name
+
+    @property
+    def domain(self) -> str:
+        """What follows :attr:`name`, with its dot; empty if there is nothing."""
+        return self.service.record.host.removeprefix(self.name)
+
     def notes(self) -> Iterator[tuple[str, bool]]:
         """Yield what there is to say of the host, and whether that is an error."""
         record, service = self.service.record, self.service
         for condition in service.conditions():
             yield condition.text, True
         if service.placement is Agreement.ABSENT:
-            text = f"{service.absent} of {len(record.roots)} root providers are not in Placement"
-            yield f"{text}. On the host: computectl status", True
+            yield f"{service.absence}. On the host: computectl status", True
         elif service.placement is Agreement.DIFFERS:
-            roots = f"{service.with_trait} of {len(record.roots)} root providers"
-            yield f"Placement differs: {roots} disabled. On the host: computectl audit", True
+            yield f"{service.difference}. On the host: computectl audit", True
         if record.forced_down:
             yield f"computectl service force-down {record.host} --unset takes that back", False
         elif not service.up:
@@ -66,8 +77,8 @@ GROUPS: Mapping[str, Callable[[Host], bool]] = {
     "enabled": lambda host: not host.service.record.disabled,
     "disabled": lambda host: host.service.record.disabled,
     "attached": lambda host: host.service.record.attached,
-    "differing": lambda host: host.service.placement.wrong,
-    "contested": lambda host: host.service.record.contested_by is not None,
+    "Placement differs": lambda host: host.service.placement.wrong,
+    "used by two agents": lambda host: host.service.record.contested_by is not None,
 }
 """Groups of hosts by name, with their predicates.  One without hosts is not offered."""
 
@@ -93,11 +104,15 @@ class Selection:
 
 
 class Fleet(NamedTuple):
-    """A list: the first of the ``found`` hosts that match; ``counts`` are of all, by group."""
+    """A list: the first of the ``found`` hosts that match; ``counts`` are of all, by group.
+
+    ``domain``, with a dot before it, ends the names of more than half of all hosts.
+    """
 
     hosts: Sequence[Host]
     found: int
     counts: Mapping[str, int]
+    domain: str
 
 
 def select_hosts(selection: Selection, hosts: Sequence[Host]) -> Fleet:
@@ -107,4 +122,9 @@ def select_hosts(selection: Selection, hosts: Sequence[Host]) -> Fleet:
     group = filter(GROUPS[selection.group], hosts)
     matching = [host for host in group if not text or text in host.words]
     matching.sort(key=lambda each: (each.service.attention, natural_key(each.service.record.host)))
-    return Fleet(matching[:LISTED], len(matching), counts)
+    labels = (host.domain.split(".")[1:] for host in hosts)
+    ends = Counter(
+        "".join(f".{label}" for label in each[at:]) for each in labels for at in range(len(each))
+    )
+    domain = max((end for end, n in ends.items() if n * 2 > len(hosts)), key=len, default="")
+    return Fleet(matching[:LISTED], len(matching), counts, domain)

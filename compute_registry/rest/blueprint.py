@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from flask import Blueprint, Flask, Response, abort, g, request
+from flask import Blueprint, Flask, Response, abort, g, redirect, request, url_for
 from flask.typing import ResponseReturnValue
 from werkzeug.exceptions import HTTPException, default_exceptions
 from werkzeug.routing import BaseConverter
@@ -64,8 +64,15 @@ def add_api(app: Flask, control: Control, allowed: Allowed) -> None:
     add("PUT", "/os-services/<id>", services.update_service, UPDATE)
     add("DELETE", "/os-services/<id>", services.delete_service, DELETE)
     app.register_blueprint(api)
-    app.add_url_rule("/", "versions", lambda: {"versions": [_description()]})
+    app.add_url_rule("/", "versions", _versions)
     app.add_url_rule("/v2.1", "version", lambda: {"version": _description()})
+
+
+def _versions() -> ResponseReturnValue:
+    """Return the API's versions; a browser is led to the page."""
+    if request.accept_mimetypes.best_match(("application/json", "text/html")) == "text/html":
+        return redirect(url_for("page.fleet"))
+    return {"versions": [_description()]}
 
 
 def _read_version() -> None:

@@ -98,7 +98,8 @@ class FleetAudit:
         self.audit.hosts = max(self.audit.hosts, len(records))
         roots = None
         with self.audit.recording_failures(STATUS):
-            roots = Roots(disabled_roots(self.api), frozenset(existing))
+            names = {uuid: each["name"] for uuid, each in existing.items()}
+            roots = Roots(disabled_roots(self.api), names)
         for item in observed_services(records, self.down_after, roots):
             alive = is_alive(item.record, self.down_after)
             missing = [

@@ -1,7 +1,5 @@
 """A real RabbitMQ with a user for each part, as docs/security.rst has it, and signed calls."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Callable, Iterator

@@ -1,13 +1,11 @@
 """The keys of a signed fleet: one command writes them, and they are replaced while calls go on."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -103,7 +101,6 @@ class Fleet:
 
 @pytest.fixture
 def fleet(placement: RealPlacement, tmp_path: Path) -> Iterator[Fleet]:
-    (tmp_path / "registry").mkdir()
     with ExitStack() as stack:
         broker = stack.enter_context(RabbitMQ())
         registry = stack.enter_context(
@@ -132,9 +129,7 @@ def fleet(placement: RealPlacement, tmp_path: Path) -> Iterator[Fleet]:
 
 
 @pytest.mark.needs("rabbitmq")
-def test_master_and_host_keys_are_replaced_and_no_call_is_refused(
-    fleet: Fleet, transport: Callable[[str], Any]
-) -> None:
+def test_master_and_host_keys_are_replaced_and_no_call_is_refused(fleet: Fleet, transport) -> None:
     broker = fleet.registry.config.read_text().partition("transport_url = ")[2].partition("\n")[0]
     calls = Calls(transport(broker), Operator((OLD,)))
     registry, _ = calls.clients()

@@ -1,8 +1,6 @@
 """Whatever a user of the broker sends, on a real RabbitMQ: nobody else waits for it."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
@@ -42,9 +40,7 @@ def send(broker: RabbitMQ, queue: str, bodies: Iterable[bytes], **more: Any) -> 
             producer.publish(body, exchange="", routing_key=queue, **described)
 
 
-def test_malformed_messages_delay_no_heartbeat_and_no_disable(
-    broker: RabbitMQ, registry: RegistryProcess, transport: Callable[[str], Any]
-) -> None:
+def test_malformed_messages_delay_no_heartbeat_and_no_disable(broker, registry, transport) -> None:
     bus = transport(broker.url)
     sign = partial(signed, [host_key(MASTER, "host1")], "host1")
     host = RegistryClient(bus, WITHIN, sign=sign)
@@ -71,9 +67,7 @@ def test_malformed_messages_delay_no_heartbeat_and_no_disable(
     assert server.stop(60)
 
 
-def test_a_malformed_reply_delays_no_other(
-    broker: RabbitMQ, transport: Callable[[str], Any]
-) -> None:
+def test_a_malformed_reply_delays_no_other(broker, transport) -> None:
     """An agent that was called knows the queue to which its answer goes."""
     agent, server = recording_agent(transport(broker.url), "host2")
     api = ComputeAgentAPI(transport(broker.url), timeout=WITHIN)
@@ -87,9 +81,7 @@ def test_a_malformed_reply_delays_no_other(
     assert server.stop(60)
 
 
-def test_a_message_that_is_compressed_or_too_large_is_dropped(
-    broker: RabbitMQ, registry: RegistryProcess, transport: Callable[[str], Any]
-) -> None:
+def test_a_message_that_is_compressed_or_too_large_is_dropped(broker, registry, transport) -> None:
     call = enveloped({"method": "list_services", "args": {"after": " " * 2**24}})
     send(broker, "compute-registry", [call])
     send(broker, "compute-registry", [call], compression="gzip")

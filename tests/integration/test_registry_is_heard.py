@@ -1,7 +1,5 @@
 """What keeps a registry from hearing hosts takes no host down, and keeps none up afterwards."""
 
-from __future__ import annotations
-
 import signal
 import time
 from collections.abc import Callable

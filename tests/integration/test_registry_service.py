@@ -1,7 +1,5 @@
 """compute-registry as processes: a real RabbitMQ, a real database, the real openstack client."""
 
-from __future__ import annotations
-
 import functools
 import http.client
 import itertools
@@ -33,8 +31,9 @@ from tests import registries
 from tests.servers import records
 from tests.servers.databases import MariaDB
 from tests.servers.ports import free_port
+from tests.servers.process import completed
 from tests.servers.rabbitmq import RabbitMQ
-from tests.servers.registry import RegistryProcess, fetch, recording_agent
+from tests.servers.registry import START, RegistryProcess, fetch, recording_agent
 from tests.servers.tiny_keystone import TinyKeystone
 from tests.waiting import eventually, without_error
 
@@ -45,11 +44,6 @@ def mariadb() -> Iterator[MariaDB]:
         yield server
 
 
-def directory(path: Path) -> Path:
-    path.mkdir()
-    return path
-
-
 def until(done, timeout: float = 60.0):  # type: ignore[no-untyped-def]
     """The first answer that is no error."""
     return without_error(done, RegistryUnavailable, within=timeout)
@@ -58,12 +52,10 @@ def until(done, timeout: float = 60.0):  # type: ignore[no-untyped-def]
 # -- over the bus
 
 
-def test_two_instances_serve_a_fleet_and_one_may_die(
-    broker: RabbitMQ, mariadb: MariaDB, tmp_path: Path, transport: Callable[[str], Any]
-) -> None:
+def test_two_instances_serve_a_fleet_and_one_may_die(broker, mariadb, tmp_path, transport) -> None:
     more = f"connection = {mariadb.create('fleet')}"
     instances = [
-        RegistryProcess(directory(tmp_path / name), transport_url=broker.url, more=more)
+        RegistryProcess(tmp_path / name, transport_url=broker.url, more=more)
         for name in ("one", "two")
     ]
     client = RegistryClient(transport(broker.url), timeout=30)
@@ -156,9 +148,7 @@ def assert_it_fails(client: RegistryClient) -> None:
 
 
 @pytest.mark.faults
-def test_a_call_that_could_not_be_sent_is_not_sent_late(
-    own_broker: RabbitMQ, transport: Callable[[str], Any]
-) -> None:
+def test_a_call_that_could_not_be_sent_is_not_sent_late(own_broker, transport) -> None:
     agent, server = recording_agent(transport(own_broker.url), "host1")
     used = ComputeAgentAPI(transport(own_broker.url), timeout=30)
     assert used.set_host_enabled("host1", enabled=True) == "enabled"
@@ -174,13 +164,11 @@ def test_a_call_that_could_not_be_sent_is_not_sent_late(
     server.stop()
 
 
-def test_it_starts_and_stops_without_its_broker_or_its_database(
-    tmp_path: Path,
-) -> None:
+def test_it_starts_and_stops_without_its_broker_or_its_database(tmp_path: Path) -> None:
     nobody = f"rabbit://guest:guest@127.0.0.1:{free_port()}/"
-    no_broker = RegistryProcess(directory(tmp_path / "broker"), transport_url=nobody)
+    no_broker = RegistryProcess(tmp_path / "broker", transport_url=nobody)
     away = f"connection = mysql+pymysql://me:secret@127.0.0.1:{free_port()}/x"
-    no_database = RegistryProcess(directory(tmp_path / "database"), transport_url=nobody, more=away)
+    no_database = RegistryProcess(tmp_path / "database", transport_url=nobody, more=away)
     try:
         no_broker.start()
         no_database.start(says="Waiting for the database")
@@ -240,14 +228,7 @@ def test_sighup_takes_over_what_may_change_and_names_what_needs_a_restart(tmp_pa
 
 
 def run_to_its_end(registry: RegistryProcess) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", "from compute_registry.service import main; main()"]
-        + ["--config-file", str(registry.config)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    return completed(sys.executable, "-c", START, "--config-file", registry.config)
 
 
 def test_without_keys_it_serves_the_bus_only_where_that_is_wanted(tmp_path: Path) -> None:
@@ -284,35 +265,17 @@ class OpenStack:
         self._command += ["--os-auth-type", "none", "--os-endpoint", url]
 
     def __call__(self, *args: str) -> str:
-        return self.run("compute", "service", *args)
-
-    def run(self, *args: str) -> str:
-        done = subprocess.run(
-            [*self._command, *args],
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-            env=self._environ,
-        )
+        done = completed(*self._command, "compute", "service", *args, env=self._environ)
         assert done.returncode == 0, done.stderr
         return done.stdout
-
-    def json(self, *args: str) -> Any:
-        return json.loads(self.run(*args, "-f", "json"))
 
     def listed(self, *args: str) -> dict[str, dict[str, str]]:
         found = json.loads(self("list", "--long", "-f", "json", *args))
         return {each["Host"]: each for each in found}
 
 
-@pytest.mark.parametrize(
-    "microversion",
-    ["2.90", pytest.param("2.53", marks=pytest.mark.faults)],
-)
-def test_the_openstack_client_lists_disables_enables_and_deletes(
-    rest: tuple[str, SqlRegistry], microversion: str
-) -> None:
+@pytest.mark.parametrize("microversion", ["2.90", pytest.param("2.53", marks=pytest.mark.faults)])
+def test_the_openstack_client_lists_disables_enables_and_deletes(rest, microversion: str) -> None:
     url, registry = rest
     openstack = OpenStack(url, microversion)
     for name in ("host1", "host2"):
@@ -355,9 +318,7 @@ def test_the_openstack_client_gets_along_with_versions_before_uuids(
 
 
 @pytest.mark.needs("mariadb")
-def test_a_database_that_hangs_is_a_503_with_a_sentence_until_it_answers(
-    tmp_path: Path, mariadb: MariaDB
-) -> None:
+def test_a_database_that_hangs_is_a_503_with_a_sentence_until_it_answers(tmp_path, mariadb) -> None:
     port = free_port()
     services = f"http://127.0.0.1:{port}/v2.1/os-services"
     more = f"connection = {mariadb.create('hangs')}\nrest_port = {port}\nauth_strategy = noauth"
@@ -456,9 +417,7 @@ def test_new_tokens_wait_for_their_turn_and_one_client_holds_up_no_other(
     assert keystone.checked["bad"] == 1
 
 
-def test_it_is_not_ready_without_its_broker_and_alive_all_the_same(
-    tmp_path: Path, own_broker: RabbitMQ
-) -> None:
+def test_it_is_not_ready_without_its_broker_and_alive_all_the_same(tmp_path, own_broker) -> None:
     port, metrics = free_port(), free_port()
     more = (
         f"rest_port = {port}\nauth_strategy = noauth\n[monitoring]\nlisten_port = {metrics}\n"

@@ -17,9 +17,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from agent.bus import messaging
 from agent.bus.caller import Caller
-from agent.bus.server import RpcServer
 from agent.registry import wire
 from agent.registry.checks import Report, StatusChange
 from agent.registry.client import RegistryClient
@@ -37,7 +35,7 @@ from compute_registry.database.fleet_database import FleetDatabase
 from compute_registry.database.tables import CLOCK_ROW, LONGEST_TICK, SERVICES
 from compute_registry.endpoint import RegistryEndpoint
 from compute_registry.store import AT_ONCE, RECORDS_LOG, VERSION_EPOCH, SqlRegistry
-from tests.registries import registry_at
+from tests.registries import answering, registry_at
 from tests.servers import records
 from tests.servers.databases import MariaDB
 
@@ -98,14 +96,8 @@ def endpoint(empty: Callable[[str], FleetDatabase]) -> RegistryEndpoint:
 
 @pytest.fixture
 def over_rpc(endpoint: RegistryEndpoint) -> Iterator[RegistryClient]:
-    bus = messaging.transport("kombu+memory://")
-    target = messaging.Target(exchange=wire.EXCHANGE, topic=wire.TOPIC, server="one")
-    server = RpcServer(bus, target, [endpoint])
-    server.start()
-    assert server.serving.wait(60)
-    yield RegistryClient(bus)
-    assert server.stop(30)
-    bus.cleanup()
+    with answering(endpoint) as bus:
+        yield RegistryClient(bus)
 
 
 @pytest.fixture(params=ENGINES)
@@ -135,9 +127,7 @@ def test_the_first_heartbeat_makes_the_record(registry: SqlRegistry) -> None:
     assert registry.get_service("host1").uuid == record.uuid == str(uuid.UUID(record.uuid))
 
 
-def test_a_heartbeat_brings_what_is_new_and_keeps_the_version(
-    registry: SqlRegistry, later: Callable[[float], None]
-) -> None:
+def test_a_heartbeat_brings_what_is_new_and_keeps_the_version(registry, later) -> None:
     registry.heartbeat(Report("host1", "a1", "6.1", ROOTS))
     later(5)
     first = registry.get_service("host1")
@@ -191,9 +181,7 @@ def last_heard(registry: SqlRegistry) -> str:
     return seen_at.isoformat()
 
 
-def test_a_heartbeat_of_an_earlier_life_takes_over_nothing(
-    registry: SqlRegistry, later: Callable[[float], None]
-) -> None:
+def test_a_heartbeat_of_an_earlier_life_takes_over_nothing(registry, later) -> None:
     """Whoever has recorded one can send it again, at any time."""
     registry.heartbeat(Report("host1", "boot 1", "6.1", (), replaces=""))
     registry.set_status(StatusChange("host1", disabled=True, reason="moving"))
@@ -213,9 +201,7 @@ def test_a_heartbeat_of_an_earlier_life_takes_over_nothing(
     assert registry.get_service("host1").address == "boot 2"
 
 
-def test_a_delete_is_of_the_record_that_was_read_and_of_none_after_it(
-    registry: SqlRegistry, later: Callable[[float], None]
-) -> None:
+def test_a_delete_is_of_the_record_that_was_read_and_of_none_after_it(registry, later) -> None:
     first = registry.heartbeat(Report("host1", "rack 1", "6.1", ()))
     later(61)
     registry.delete("host1", uuid=first.uuid.upper())
@@ -226,9 +212,7 @@ def test_a_delete_is_of_the_record_that_was_read_and_of_none_after_it(
     assert registry.get_service("host1").uuid != first.uuid
 
 
-def test_heartbeats_that_report_nothing_new_are_recorded_together(
-    registry: SqlRegistry, later: Callable[[float], None]
-) -> None:
+def test_heartbeats_that_report_nothing_new_are_recorded_together(registry, later) -> None:
     hosts = [f"host{number:03}" for number in range(AT_ONCE + 1)]
     for host in (*hosts[:3], hosts[-1], "attached"):
         registry.heartbeat(Report(host, f"{host}'s", "6.5", (), attached=host == "attached"))
@@ -268,9 +252,7 @@ def test_no_host_gets_more_silent_while_no_registry_records_heartbeats(
 
 
 @pytest.mark.needs("mariadb")
-def test_a_contest_ends_after_a_minute_though_the_clock_was_set_back(
-    empty: Callable[[str], FleetDatabase],
-) -> None:
+def test_a_contest_ends_after_a_minute_though_the_clock_was_set_back(empty) -> None:
     database = empty("mariadb")
     registry = registry_at(database)
     registry.keep_alive({})
@@ -336,9 +318,7 @@ A_ROOT = "c0ffee00-0000-4000-8000-00000000000a"
 ANOTHER = "c0ffee00-0000-4000-8000-00000000000b"
 
 
-def test_a_root_of_a_host_that_is_up_is_not_claimed_by_another(
-    registry: SqlRegistry, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_root_of_a_host_that_is_up_is_not_claimed_by_another(registry, caplog) -> None:
     registry.heartbeat(Report("host1", "rack 1", "6.1", [A_ROOT]))
     for _ in range(2):
         claimed = registry.heartbeat(Report("host2", "rack 2", "6.1", [A_ROOT, ANOTHER]))
@@ -382,9 +362,7 @@ def test_thousands_of_roots_are_compared_set_by_set(registry: SqlRegistry) -> No
         registry.heartbeat(Report("ironic", "a1", "6.1", [ANOTHER] * 20_001))
 
 
-def test_a_root_of_a_host_that_is_down_moves_to_who_reports_it(
-    registry: SqlRegistry, later: Callable[[float], None], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_root_of_a_host_that_is_down_moves_to_who_reports_it(registry, later, caplog) -> None:
     caplog.set_level("INFO")
     registry.heartbeat(Report("host1", "rack 1", "6.1", [A_ROOT, ANOTHER]))
     later(61)
@@ -393,9 +371,7 @@ def test_a_root_of_a_host_that_is_down_moves_to_who_reports_it(
     assert registry.get_service("host1").roots == (ANOTHER,)
 
 
-def test_what_is_decided_after_a_restore_is_later_than_what_was_before_it(
-    registry: SqlRegistry,
-) -> None:
+def test_what_is_decided_after_a_restore_is_later_than_what_was_before_it(registry) -> None:
     registry.heartbeat(Report("host1", "a1", "6.1", ()))
     seen = [registry.set_status(StatusChange("host1", disabled=False)).version]
     records.write(registry.database, "host1", version=2, disabled=False)
@@ -558,9 +534,7 @@ def test_hosts_are_listed_by_name_and_found_by_uuid(registry: SqlRegistry) -> No
         registry.find_service(str(uuid.uuid4()))
 
 
-def test_many_hosts_are_listed_in_pages_without_a_gap(
-    registry: SqlRegistry, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_hosts_are_listed_in_pages_without_a_gap(registry: SqlRegistry, monkeypatch) -> None:
     monkeypatch.setattr(wire, "PAGE", 7)
     rows = [
         {"uuid": str(uuid.uuid4()), "host": f"Host-{n:03}" if n % 2 else f"host_{n:03}"}
@@ -657,9 +631,7 @@ def test_wrong_input_is_an_error_for_its_caller_only(
     [{"after": "", "limit": -1}, {"after": "", "limit": 0}, {"after": 1, "limit": 5}]
     + [{"after": "x" * 300, "limit": 5}, {"after": "", "limit": True}],
 )
-def test_a_page_that_can_not_be_is_refused(
-    endpoint: RegistryEndpoint, page: dict[str, object]
-) -> None:
+def test_a_page_that_can_not_be_is_refused(endpoint, page: dict[str, object]) -> None:
     assert endpoint.list_services({}, **page)["error"]["kind"] == "InputRefused"
 
 
@@ -785,9 +757,7 @@ def test_a_url_that_can_not_be_used_is_said(bad: str) -> None:
 # -- who did it
 
 
-def test_the_log_says_by_whom_and_why_a_record_was_changed_over_rpc(
-    over_rpc: RegistryClient, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_log_says_by_whom_and_why_a_record_was_changed_over_rpc(over_rpc, caplog) -> None:
     caplog.set_level("INFO")
     eve = Caller("req-1", "eve", None, "rack\x1b[2J 1")
     client = RegistryClient(over_rpc.rpc.transport, caller=eve)

@@ -1,7 +1,5 @@
 """The REST interface with agents that hang, and with requests that are too long."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading

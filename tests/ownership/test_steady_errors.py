@@ -1,7 +1,5 @@
 """A Placement that fails steadily: one read and one write a try, at doubled gaps; then all is right."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Callable
@@ -225,8 +223,7 @@ def test_verifications_that_fail_hold_up_no_write(tmp_path) -> None:
         placement.error = errors.ServerFault("500 made up")
         for _ in range(40):
             host.period(PERIOD)
-        host.says(d=inventory(VCPU=9))
-        host.period(PERIOD)
+        host.says(d=inventory(VCPU=9)).period(PERIOD)
         assert host.totals()["VCPU"] == 9
 
 

@@ -1,8 +1,6 @@
 """A fleet of simulated hosts: processes of ``tests.servers.fleet_hosts``, and what they left
 on disk and in Placement in an earlier life."""
 
-from __future__ import annotations
-
 import select
 import subprocess
 import sys

@@ -2,17 +2,12 @@
 
     python -m tests.servers.fleet_hosts CONFIG DIRECTORY FIRST COUNT
 
-What is simulated: there is one process for many hosts, so they share its connections to
-the broker (for what they send) and to Placement; each host's hypervisor, which has eight VCPUs
-and nothing to say; and only three hosts in ten can be called, since each server has a
-connection of its own: the others follow their records.  All else is what ``compute-agent`` runs: settings, identity,
-trackers, loop, switch, heartbeat and RPC server, with a thread or two for each host and a
-state directory of its own.
+Hosts share the connections of their process, have hypervisors with nothing to say, and only three
+in ten can be called: each RPC server has a connection of its own.  All else is what
+``compute-agent`` runs.
 
 Says ``ready`` once every host has heard of its record, or waited for it; ends with its standard input.
 """
-
-from __future__ import annotations
 
 import logging
 import os
@@ -77,10 +72,7 @@ class SmallHypervisor(ComputeDriver):
 
 
 def host(
-    settings: Settings,
-    api: API,
-    transport: Any,
-    hypervisor: type[ComputeDriver] = SmallHypervisor,
+    settings: Settings, api: API, transport: Any, hypervisor: type[ComputeDriver] = SmallHypervisor
 ) -> tuple[Loop, Service, Switching]:
     """One host, put together as ``agent.main`` does it."""
     loop = Loop(idle=lambda: None)

@@ -1,7 +1,5 @@
 """As much of Keystone as it takes to log in and to check tokens; those that it issues are counted."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

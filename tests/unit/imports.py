@@ -1,7 +1,5 @@
 """Reads the source as design.md's dependency rules see it; nothing is imported."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

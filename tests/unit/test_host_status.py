@@ -159,6 +159,21 @@ class World:
         self.heartbeat.beat()
         self.step()
 
+    def tell(self, why: object, seconds: float = 0.0) -> None:
+        """The hypervisor is lost for this reason, or back, and so much time passes."""
+        self.told(why)
+        self.step(seconds)
+
+    def decide(self, disabled: bool, reason: str | None = None) -> None:
+        """An operator changes the record, and a heartbeat follows."""
+        self.registry.operator(disabled, reason)
+        self.beat()
+
+    def switch(self, **how: object) -> None:
+        """A call, and what the loop does then."""
+        self.status.switch(**how)
+        self.step()
+
     def restarted(self) -> World:
         again = World(self.directory, self.now, self.placement)
         again.registry = self.registry
@@ -257,8 +272,7 @@ def test_a_decision_is_on_disk_before_it_is_written_to_placement(world) -> None:
 
 def test_the_last_of_two_holds_in_whatever_order_their_jobs_run(world) -> None:
     world.status.switch(disabled=True)
-    world.status.switch(disabled=False)
-    world.step()
+    world.switch(disabled=False)
     assert world.writes == [False, False]
 
 
@@ -302,8 +316,7 @@ def test_a_file_of_a_later_version_is_a_condition_as_long_as_it_stays(world) -> 
 
 def test_a_full_disk_is_reported_once_and_the_status_saved_later(world, caplog) -> None:
     with full_disk():
-        world.status.switch(disabled=True)
-        world.step()
+        world.switch(disabled=True)
         assert world.placement
         (condition,) = world.status.conditions()
         assert condition.subject == "status file" and "No space left" in condition.text
@@ -360,8 +373,7 @@ def test_alone_each_change_has_the_next_version(alone: World) -> None:
 def test_alone_a_loss_right_after_a_command_leaves_the_operators_decision(alone: World) -> None:
     command(alone)
     alone.told("libvirtd is gone")
-    alone.told(None)
-    alone.step(3600)
+    alone.tell(None, 3600)
     assert alone.placement and alone.known.reason == "new disks"
 
 
@@ -415,9 +427,7 @@ def test_alone_a_restored_status_is_that_of_placement(alone: World, has_trait: b
     assert alone_in(alone.directory).known == again.known
 
 
-def test_alone_a_status_that_a_full_disk_refused_is_kept(
-    alone: World,
-) -> None:
+def test_alone_a_status_that_a_full_disk_refused_is_kept(alone: World) -> None:
     with full_disk():
         alone.status.switch(disabled=True)
         alone.status.follow_saved()
@@ -466,8 +476,7 @@ def test_what_can_not_be_written_is_tried_again_with_longer_pauses(world, monkey
 def test_an_error_at_any_provider_may_mean_that_the_trait_is_not_written(world, kind) -> None:
     report = Report(HOST, **{kind: {ROOT: Unreachable("first"), "b": Unreachable("second")}})
     world.status.write = lambda *_: [report]
-    world.status.switch(disabled=True)
-    world.step()
+    world.switch(disabled=True)
     assert world.status.waiting == "COMPUTE_STATUS_DISABLED is not written yet: first"
     world.status.period_done([report], None)
     assert world.status.waiting
@@ -475,8 +484,7 @@ def test_an_error_at_any_provider_may_mean_that_the_trait_is_not_written(world, 
 
 def test_a_period_that_wrote_it_ends_the_waiting(world, monkeypatch) -> None:
     world.broken = Unreachable("away")
-    world.status.switch(disabled=True)
-    world.step()
+    world.switch(disabled=True)
     assert world.status.waiting
     world.status.period_done([Report(HOST, error=world.broken)], None)
     assert world.status.waiting
@@ -507,21 +515,18 @@ def test_several_failures_make_one_retry(world, monkeypatch) -> None:
 
 def test_records_are_followed_at_a_random_time_and_calls_at_once(world) -> None:
     world.status.spread = lambda: 100.0
-    world.registry.operator(True, "all hosts of the site")
-    world.beat()
+    world.decide(True, "all hosts of the site")
     assert world.known.disabled and not world.placement
     world.step(100)
     assert world.placement
-    world.status.switch(disabled=False)
-    world.step()
+    world.switch(disabled=False)
     assert not world.placement
 
 
 def test_the_record_is_followed_and_each_change_logged(world, caplog) -> None:
     caplog.set_level("DEBUG")
     for disabled, reason in ((True, "by hand"), (True, "and more"), (False, None), (False, None)):
-        world.registry.operator(disabled, reason)
-        world.beat()
+        world.decide(disabled, reason)
         assert (world.placement, world.known.reason) == (disabled, reason)
     assert [f"{each.levelname} {each.message}" for each in caplog.records] == [
         "INFO This host is disabled (by hand), as its service record says",
@@ -543,8 +548,7 @@ def test_a_decision_here_gets_into_the_record_once_the_registry_answers(world, c
 
 
 def test_a_lost_registry_changes_nothing_and_warns_once(world, caplog) -> None:
-    world.registry.operator(True)
-    world.beat()
+    world.decide(True)
     world.registry.down = True
     for _ in range(3):
         world.beat()
@@ -572,8 +576,7 @@ def test_a_record_that_was_changed_while_it_was_away_holds(world, caplog) -> Non
 
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_registry_that_was_lost_or_restored_enables_nobody(world, caplog, restarted) -> None:
-    world.registry.operator(disabled=True, reason="new disks")
-    world.beat()
+    world.decide(disabled=True, reason="new disks")
     world.registry.record = ServiceRecord(1, "v", HOST)
     world = world.restarted() if restarted else world
     world.heartbeat.read_once()
@@ -583,8 +586,7 @@ def test_a_registry_that_was_lost_or_restored_enables_nobody(world, caplog, rest
     assert world.registry.record.disabled_reason == "new disks"
     assert world.placement
     assert "older record than before" in caplog.text
-    world.registry.operator(disabled=False)
-    world.beat()
+    world.decide(disabled=False)
     assert not world.placement
 
 
@@ -603,8 +605,7 @@ def test_an_operator_can_enable_a_host_in_a_registry_that_was_restored(world) ->
     database.restore()
     clock[0] += 60
     record = world.registry.set_status(StatusChange(HOST, disabled=False))
-    world.status.switch(disabled=False, version=record.version)
-    world.step()
+    world.switch(disabled=False, version=record.version)
     assert not world.placement, "the call is not taken for an old one"
     world.beat()
     assert (world.registry.get_service(HOST).disabled, world.placement) == (False, False)
@@ -783,19 +784,16 @@ def test_a_host_with_two_hypervisors_is_enabled_once_both_are_back(world) -> Non
         report(why)
     world.step(3600)
     assert world.placement
-    world.told(None)
-    world.step(3600)
+    world.tell(None, 3600)
     assert not world.placement
 
 
 def test_a_lost_hypervisor_disables_and_its_return_enables(world) -> None:
-    world.told("libvirtd closed the connection")
-    world.step()
+    world.tell("libvirtd closed the connection")
     assert world.placement and world.known.reason == "AUTO: libvirtd closed the connection"
     world.beat()
     assert world.registry.record.is_auto
-    world.told(None)
-    world.step(4)
+    world.tell(None, 4)
     assert world.placement, "it has to stay for a while"
     world.step(2)
     assert not world.placement
@@ -816,18 +814,15 @@ def test_a_lost_hypervisor_disables_and_its_return_enables(world) -> None:
 )
 def test_why_the_hypervisor_is_lost_may_be_told_by_whatever_a_driver_has(world, why, said) -> None:
     """``status.json`` has it as text, or could not be written at all."""
-    world.told(why)
-    world.step()
+    world.tell(why)
     assert world.hypervisor.lost == {"libvirt": said}
     assert world.status.current.reason == f"AUTO: {said}"[:255]
 
 
 def test_an_operator_who_enables_a_host_without_hypervisor_has_his_way(world) -> None:
-    world.told("gone")
-    world.step()
+    world.tell("gone")
     world.beat()
-    world.registry.operator(False)
-    world.beat()
+    world.decide(False)
     assert not world.placement
     world.status.period_done([], None)
     world.step(600)
@@ -836,8 +831,7 @@ def test_an_operator_who_enables_a_host_without_hypervisor_has_his_way(world) ->
 
 def disabled_after_a_loss(world: World) -> float:
     """Seconds for which the host stays disabled once the connection is back."""
-    world.told("gone")
-    world.step(1)
+    world.tell("gone", 1)
     world.told(None)
     since = world.now
     while world.placement:
@@ -857,21 +851,18 @@ def test_flapping_keeps_it_disabled_longer_each_time(world) -> None:
 def test_a_return_that_is_reported_twice_counts_from_the_first(world) -> None:
     world.told("gone")
     for seconds in (4, 2):
-        world.told(None)
-        world.step(seconds)
+        world.tell(None, seconds)
     assert world.writes == [True, False] and not world.placement
 
 
 def test_a_quick_flap_writes_once(world) -> None:
     for why in ("gone", None) * 5:
-        world.told(why)
-        world.step(1)
+        world.tell(why, 1)
     assert world.writes == [True]
 
 
 def test_a_restart_while_it_was_lost_enables_once_it_is_there(world) -> None:
-    world.told("gone")
-    world.step()
+    world.tell("gone")
     world.beat()
     again = world.restarted()
     again.told(None)
@@ -880,10 +871,8 @@ def test_a_restart_while_it_was_lost_enables_once_it_is_there(world) -> None:
 
 
 def test_a_record_that_becomes_auto_is_enabled_after_the_next_period(world) -> None:
-    world.told(None)
-    world.step(10)
-    world.registry.operator(True, "AUTO: gone")
-    world.beat()
+    world.tell(None, 10)
+    world.decide(True, "AUTO: gone")
     assert world.placement
     world.status.period_done([], None)
     world.step()
@@ -947,8 +936,7 @@ def test_a_call_for_a_changed_record_is_followed_without_another_change(world) -
 
 
 def test_a_call_that_waited_is_answered_by_what_holds_and_written(world, caplog) -> None:
-    world.registry.operator(disabled=True)
-    world.beat()
+    world.decide(disabled=True)
     world.placement = False
     assert _called(world, True, context={WAITED: True}) == "disabled"
     assert (world.placement, world.registry.writes) == (True, [])
@@ -957,8 +945,7 @@ def test_a_call_that_waited_is_answered_by_what_holds_and_written(world, caplog)
 
 
 def test_a_call_for_a_version_of_the_record_is_never_late(world) -> None:
-    world.registry.operator(disabled=True)
-    world.beat()
+    world.decide(disabled=True)
     changed = world.registry.operator(disabled=False)
     late = {WAITED: True, "record_version": changed.version}
     assert _called(world, True, context=late) == "enabled"
@@ -986,8 +973,7 @@ def test_a_call_is_told_with_its_caller_and_reason(world, caplog) -> None:
 )
 def test_a_call_without_a_version_counts_whatever_else_its_context_has(world, context) -> None:
     """Its time and that of the record's last change are from two clocks, or of a changed one."""
-    world.registry.operator(disabled=False)
-    world.beat()
+    world.decide(disabled=False)
     assert _called(world, False, context=context) == "disabled"
     world.beat()
     assert world.registry.writes == [(True, None)] and world.placement

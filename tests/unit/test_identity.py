@@ -1,7 +1,5 @@
 """The compute_id file: written once, never guessed again."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from uuid import UUID, uuid4, uuid5

@@ -1,7 +1,5 @@
 """Packages that are installed: few on a hypervisor, on docs/install.rst, in constraints.txt."""
 
-from __future__ import annotations
-
 import configparser
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """The parts that switch this host, put together as the agent does, with a registry and alone."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -123,9 +121,7 @@ def test_a_start_sends_a_heartbeat_with_all_that_the_registry_needs(
     assert again.facts() == ServiceFacts(reason and True, reason, rpc=NO_RPC, roots=(ROOT,))
 
 
-def test_a_decision_wakes_the_heartbeat_and_a_period_the_hypervisor(
-    tmp_path: Path,
-) -> None:
+def test_a_decision_wakes_the_heartbeat_and_a_period_the_hypervisor(tmp_path: Path) -> None:
     made = parts(settings(tmp_path))
     made.status.switch(disabled=False)
     assert made.heartbeat.wake.is_set()
@@ -138,9 +134,7 @@ def test_a_decision_wakes_the_heartbeat_and_a_period_the_hypervisor(
     assert made.status.disabled is False
 
 
-def test_a_start_does_not_wait_for_ever_for_the_registry(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_start_does_not_wait_for_ever_for_the_registry(tmp_path, monkeypatch, caplog) -> None:
     monkeypatch.setattr(module, "STATUS_WITHIN", 0.0)
     made = parts(settings(tmp_path))
     made.heartbeat.run = lambda *_: None
@@ -148,9 +142,7 @@ def test_a_start_does_not_wait_for_ever_for_the_registry(
     assert "Starting without an answer of the registry" in caplog.text
 
 
-def test_without_a_registry_a_saved_command_is_followed_within_a_second(
-    tmp_path: Path,
-) -> None:
+def test_without_a_registry_a_saved_command_is_followed_within_a_second(tmp_path: Path) -> None:
     made, now, written = alone(tmp_path), [0.0], []
     made.status.loop.clock = lambda: now[0]
     made.status.write = lambda disabled, _: written.append(disabled) or ()
@@ -311,9 +303,7 @@ def test_retries_are_spread_over_a_time_by_the_number_of_hosts(tmp_path: Path) -
     assert made.status.spread() == fleet.spread(5000) > unknown == fleet.spread(None) > 0
 
 
-def test_a_registry_whose_record_changes_at_each_try_has_answered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_registry_whose_record_changes_at_each_try_has_answered(tmp_path, monkeypatch) -> None:
     def changed(*_: object, **__: object) -> None:
         raise Changed("by another caller")
 

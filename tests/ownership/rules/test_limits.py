@@ -1,7 +1,5 @@
 """What is never claimed, removed or taken over, and what the ledger keeps: each limit by itself."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

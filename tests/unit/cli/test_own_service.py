@@ -1,7 +1,5 @@
 """``computectl service`` on a host without a registry: its agent's files are the record."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import subprocess
@@ -200,7 +198,7 @@ def test_it_is_shown_as_attached(
 ) -> None:
     ctl("list")
     (line,) = [one for one in capsys.readouterr().out.splitlines() if "host1" in one]
-    assert "attached: Nova's" in line and "DIFFERS" not in line
+    assert "attached" in line and "DIFFERS" not in line
     ctl("list", "-f", "json")
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["attached"], row["placement"]) == (True, "Nova's")

@@ -1,7 +1,5 @@
 """Hosts made of documents, and the trees that they are reported as."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -180,10 +178,7 @@ def report_of(tree: ProviderTree, look: Reading, **fields: Any) -> HostReport:
 
 
 def written(
-    tree: ProviderTree,
-    look: Reading,
-    allocations: Allocations | None = None,
-    **fields: Any,
+    tree: ProviderTree, look: Reading, allocations: Allocations | None = None, **fields: Any
 ) -> ProviderTree:
     """The tree after a period, begun from what Placement has by then."""
     later = ProviderTree(tree.freeze())

@@ -1,13 +1,8 @@
-from __future__ import annotations
-
 from xml.etree.ElementTree import Element, fromstring
 
 import pytest
 
-from drivers.libvirt.facts.cpu_features import (
-    CpuFeatures,
-    GuestCpuFeatures,
-)
+from drivers.libvirt.facts.cpu_features import CpuFeatures, GuestCpuFeatures
 from drivers.libvirt.facts.topology import HostCpu
 
 X86 = HostCpu("x86_64", "Haswell", "Intel", frozenset({"vmx"}), "<cpu>the host's</cpu>")

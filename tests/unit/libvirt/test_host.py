@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import errno
 import os
 import sys
@@ -29,8 +27,7 @@ IMPATIENT = Deadlines(connect=1, call=1, keepalive_interval=5, keepalive_count=3
 
 def size_of(host: Host, path: Path) -> int:
     return host.read_files(
-        f"the file system of {path}",
-        lambda root: disk.file_system_size(below(root, path)),
+        f"the file system of {path}", lambda root: disk.file_system_size(below(root, path))
     )
 
 

@@ -1,7 +1,5 @@
 """vGPUs: totals, classes, limits, and the old place on the root."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

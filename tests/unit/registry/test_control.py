@@ -1,7 +1,5 @@
 """Who is called when a host is switched, and who is not, and what is said about it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -48,9 +46,7 @@ class Busy(OneRecord):
         lambda control: control.force_down("host1", NOBODY, forced_down=True),
     ],
 )
-def test_a_change_names_the_version_that_was_read_and_is_tried_again(
-    change,
-) -> None:
+def test_a_change_names_the_version_that_was_read_and_is_tried_again(change) -> None:
     """So that a message that is delivered late, or twice, does not undo a later change."""
     registry = Busy(record(), log := [])
     registry.reads = 2

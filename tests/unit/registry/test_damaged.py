@@ -1,7 +1,5 @@
 """One damaged record hides no other."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

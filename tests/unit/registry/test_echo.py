@@ -1,7 +1,5 @@
 """Silence counts only while this registry can be heard by itself."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The fleet's database: whatever fails in a connection it is away."""
 
-from __future__ import annotations
-
 import logging
 import sqlite3
 

@@ -1,7 +1,5 @@
 """Calls that hang hold up a request for a limited time; one client holds up no other."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

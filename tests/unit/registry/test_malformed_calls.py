@@ -1,7 +1,5 @@
 """A malformed message is dropped at the door; nothing that it contains raises into oslo.messaging."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import date

@@ -1,9 +1,6 @@
 """What a configuration file says about the registry, and what is wrong with it."""
 
-from __future__ import annotations
-
 import stat
-import subprocess
 import sys
 from collections.abc import Callable
 from io import StringIO
@@ -15,6 +12,7 @@ import pytest
 from agent.bus.signing import host_key
 from agent.registry import opts
 from compute_registry import config, service
+from tests.servers.process import completed
 
 
 def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
@@ -158,13 +156,10 @@ def test_a_port_that_is_none_is_one_line_with_option_and_file_and_no_retry(
     path = tmp_path / "r.conf"
     path.write_text(f"# a comment\n[DEFAULT]\nstate_path = {tmp_path}\n{text}\n")
     module = {"registry": "compute_registry.service", "agent": "agent.main"}[program]
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", f"from {module} import main; main()"]
+    done = completed(
+        *[sys.executable, "-W", "ignore", "-c", f"from {module} import main; main()"]
         + ["--config-file", str(path)],
-        capture_output=True,
-        text=True,
         timeout=120,
-        check=False,
     )
     assert done.returncode == 2, done.stderr  # RestartPreventExitStatus of both units
     assert "Traceback" not in done.stderr

@@ -1,8 +1,7 @@
 """The page of the fleet over a registry in memory: what is shown, and to whom."""
 
-from __future__ import annotations
-
 import base64
+import gzip
 import socket
 import sys
 import threading
@@ -65,8 +64,8 @@ class Site:
             PlacementReads(placement),
         )
 
-    def __call__(self, path: str, method: str = "GET") -> tuple[int, str]:
-        answer = self.app.test_client().open(path, method=method)
+    def __call__(self, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
+        answer = self.app.test_client().open(path, method=method, headers=headers)
         self.headers = answer.headers
         return answer.status_code, answer.text
 
@@ -88,7 +87,7 @@ def names(query: str) -> list[str]:
         ("q=umzug", ["b9"]),
         ("show=down", ["a1", "c1"]),
         ("show=up", ["b9", "b10"]),
-        ("show=contested", ["a1"]),
+        ("show=used by two agents", ["a1"]),
         ("show=nonsense", ["a1", "c1", "b9", "b10"]),
         ("q=forced", ["c1"]),
         ("q=not read", ["b10"]),
@@ -117,18 +116,69 @@ def test_what_needs_attention_is_first_and_says_why() -> None:
     )
     assert text.count(' class="wrong">') == 2
     assert "two agents use this host name: the agent at" in text
-    assert "Placement differs: 1 of 1 root providers disabled" in text
+    assert "the host is enabled, and is disabled in Placement" in text
     assert "degraded: trait: Placement is away (+2 more)<" in text and "show=degraded" in text
     lines = ("trait: Placement is away", "&lt;b&gt;", "disk: full")
     assert all(f"<li>{line}</li>" in site("/fleet/e1")[1] for line in lines)
     assert "computectl audit" in site("/fleet/b10")[1]
 
 
+def test_a_browser_is_led_to_the_page_and_a_program_to_the_versions() -> None:
+    site = Site()
+    assert site("/", Accept="text/html,*/*;q=0.8")[0] == 302
+    assert site.headers["Location"] == "/fleet"
+    assert '"versions"' in site("/", Accept="*/*")[1]
+
+
+def test_a_page_is_compressed_and_sent_again_only_if_it_changed() -> None:
+    site = Site()
+    wanted = {"Accept-Encoding": "gzip"}
+    answer = site.app.test_client().get("/fleet", headers=wanted)
+    assert answer.content_encoding == "gzip" and "c1" in gzip.decompress(answer.data).decode()
+    known = {**wanted, "If-None-Match": answer.headers["ETag"]}
+    assert site("/fleet", **known) == (304, "")
+    site.registry.records.append(record("e1"))
+    again = site.app.test_client().get("/fleet", headers=known)
+    assert again.status_code == 200 and "e1" in gzip.decompress(again.data).decode()
+
+
+def test_a_long_name_lacks_its_middle_and_is_whole_in_its_title() -> None:
+    site = Site()
+    long = f"{'a' * 40}{'b' * 20}.{'c' * 20}.example.org"
+    site.registry.records.append(record(long))
+    site.registry.records.append(record("10.0.0.7"))
+    text = site("/fleet")[1]
+    assert f'title="{long}"' in text and f">{'a' * 11}…{'b' * 12}<" in text
+    assert ">10.0.0.7<" in text
+
+
+def test_the_domain_of_most_hosts_is_said_once() -> None:
+    site = Site()
+    site.registry.records[:] = [record(f"n{n}.rack{n}.dc1.example.org") for n in range(3)]
+    site.registry.records += [record("n9.rack9.other.example.org"), record("bastion")]
+    text = site("/fleet")[1]
+    assert text.count(">.dc1.example.org</span>") == 1
+    assert '>n1<span class="domain">.rack1</span></a>' in text and ">bastion</a>" in text
+    assert '>n9<span class="domain">.rack9.ot…xample.org</span></a>' in text
+
+
+def test_roots_have_their_names() -> None:
+    api = FakePlacement()
+    for uuid, name in ((ROOT, "node7"), (ROOT.replace("0", "1"), "node8")):
+        api.stranger.add_trait(api.stranger.create_provider(name, uuid=uuid), "COMPUTE_NODE")
+    site = Site(api)
+    site.registry.records.append(record("e1", roots=(ROOT, ROOT.replace("0", "1"))))
+    text = site("/fleet/e1")[1]
+    assert ">node7</a>" in text and ">node8</a>" in text
+
+
 def test_a_root_that_placement_does_not_have_agrees_with_nothing() -> None:
     api = FakePlacement()
     site = Site(api)
     text = site("/fleet")[1]
-    assert "1 of 1 root providers are not in Placement" in text and ">agrees<" not in text
+    assert (
+        "its root provider is not in Placement as a compute node" in text and ">agrees<" not in text
+    )
     assert '<b class="error">not in Placement</b>' in text
     assert text.count(' class="wrong">') == 2, "with the host that two agents use"
     assert "not in Placement as a compute node" in site("/fleet/b10")[1]
@@ -252,9 +302,7 @@ class Tree(HTMLParser):
             self._naming = False
 
 
-def test_the_page_shows_all_that_placement_has_of_a_tree(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_page_shows_all_that_placement_has_of_a_tree(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "reportclient.observed_tree.SUMMARY_FROM", 1000
     )  # the fake has no candidates

@@ -1,11 +1,8 @@
 """os-services as HTTP has it, over a registry in memory."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +17,7 @@ from agent.registry.control import Control
 from compute_registry.rest.policy import allowed_by_policy
 from compute_registry.web import RequestIds, registry_app
 from tests.registries import registry_at
+from tests.servers.process import completed
 from tests.servers.reference import reference_python
 from tests.unit.registry.fakes import Agents, OneRecord, record
 
@@ -248,9 +246,7 @@ def test_wrong_older_calls_are_refused(
 
 
 @pytest.mark.parametrize("version", ["2.11", "2.52"])
-def test_before_uuids_a_service_is_forced_down_by_action_deleted_by_number(
-    version: str,
-) -> None:
+def test_before_uuids_a_service_is_forced_down_by_action_deleted_by_number(version: str) -> None:
     api = Api()
     for forced_down in (True, False):
         body = HOST | {"forced_down": forced_down}
@@ -388,14 +384,8 @@ def test_answers_have_the_fields_that_nova_allows_and_demands(schema: str, answe
 @pytest.mark.slow
 @pytest.mark.needs("nova")
 def test_answers_have_the_shapes_that_nova_has_schemas_for() -> None:
-    done = subprocess.run(
-        [str(reference_python()), "-W", "ignore", "-c", NOVA_CHECKS],
-        input=json.dumps(answers()),
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
+    asked = (reference_python(), "-W", "ignore", "-c", NOVA_CHECKS)
+    done = completed(*asked, input=json.dumps(answers()))
     assert done.returncode == 0, done.stderr
     if os.environ.get("COMPUTE_AGENT_WRITE_NOVA_FIELDS"):
         NOVA_FIELDS.write_text(done.stdout)
