@@ -5,8 +5,7 @@
     tree.update_inventory("gpu0", {"VGPU": {"total": 8}})
     result = client.update(tree)          # makes Placement equal to the tree
 
-``adapter`` is a keystoneauth adapter, ``root`` the UUID of a root provider.  A root may be used by
-one thread at a time, different roots by different threads.
+``adapter`` is a keystoneauth adapter, ``root`` the UUID of a root provider.
 """
 
 import time
@@ -14,6 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from threading import RLock
 from typing import Any, TypeVar
 
 from reportclient.allocations import LazyAllocations, Moves
@@ -76,10 +76,12 @@ class _Tree(Root):
     """The allocations that the caller has taken and not moved yet."""
     leaving: set[str] = field(default_factory=set)
     """UUIDs of providers that were removed and are in use."""
+    lock: RLock = field(default_factory=RLock)
+    """Held while the view is read or written."""
 
 
 class Client:
-    """A report client.
+    """A report client, which threads may share: those that use the same root wait for each other.
 
     :param adapter: a keystoneauth adapter for Placement (openstacksdk's proxy is one), or an object
         with the method ``request`` of :class:`reportclient.http.API`, such as
@@ -139,7 +141,7 @@ class Client:
         :raises NotFound: there is no such root, and ``name`` is not given.
         :raises reportclient.errors.PlacementError: reading failed.
         """
-        tracked = self._root(root)
+        tracked = self._root_with(root, root)
         try:
             self._attempt(tracked, lambda _: None, request_id)
         except Exception:
@@ -201,7 +203,7 @@ class Client:
         :raises NotFound: there is no such provider.
         :raises reportclient.errors.PlacementError: as :meth:`update`.
         """
-        tracked = self._root(self._root_uuid_of(provider))
+        tracked = self._root_with(provider, self._root_uuid_of(provider))
 
         def write_change(api: Counting) -> Result:
             tree = tracked.view.edit()
@@ -227,9 +229,7 @@ class Client:
         ``owns`` is not asked: the caller names the provider itself.
         """
         key = canonical_uuid(uuid, "provider")
-        if key not in self._providers:
-            self._providers[key] = OneProvider(key, self.api, self._times)
-        return self._providers[key]
+        return self._providers.setdefault(key, OneProvider(key, self.api, self._times))
 
     def forget(self, uuid: str) -> None:
         """Forget a root or one provider (UUID), also in the store; sends no call."""
@@ -242,7 +242,8 @@ class Client:
     def stale(self, root: str) -> None:
         """Mark the tree of a root (UUID) to be verified before its next use; sends no call."""
         tracked = self._root(root)
-        tracked.view = tracked.view.stale()
+        with tracked.lock:
+            tracked.view = tracked.view.stale()
 
     def delete(self, root: str) -> Result:
         """Delete a root (UUID) with all below it; drained providers are in ``failed``.
@@ -279,8 +280,18 @@ class Client:
             learned = [other.view.names for other in list(self._roots.values())]
             if not tracked.view.generations and learned:
                 tracked.view = replace(tracked.view, names=learned[-1])
-            self._roots[uuid] = tracked
+            self._roots.setdefault(uuid, tracked)  # another thread may have been faster
         return self._roots[uuid]
+
+    def _root_with(self, provider: str, root: str) -> _Tree:
+        """Return a root.  Its tree is read before its next use if it lacks ``provider`` (UUID).
+
+        Absence is no verified view: another service may create the provider at any time.
+        """
+        tracked = self._root(root)
+        if canonical_uuid(provider, "provider") not in tracked.view.snapshot:
+            self.stale(root)
+        return tracked
 
     def _root_of(self, tree: ProviderTree) -> _Tree:
         for uuid in (*tree.base.children(None), *(root.uuid for root in tree.roots)):
@@ -302,14 +313,14 @@ class Client:
         self, tracked: _Tree, function: Callable[[Counting], T], request_id: str | None
     ) -> tuple[T, Counting]:
         """Read the tree if that is due, and call ``function``; raise what it raises."""
-        now = self._clock()
 
         def read_first(api: Counting) -> T:
-            tracked.refresh(api, now)
+            tracked.refresh(api, api.now)
             return function(api)
 
         tagged = self.api.tagged(request_id) if isinstance(self.api, PlacementAPI) else None
-        result, api = tracked.attempt(now, read_first, tagged, urgent=True)
+        with tracked.lock:
+            result, api = tracked.attempt(self._clock(), read_first, tagged, urgent=True)
         if isinstance(result, Exception):
             raise result
         return result, api
@@ -317,8 +328,9 @@ class Client:
     def _attempt_write(
         self, tracked: _Tree, write: Callable[[Counting], Result], request_id: str | None
     ) -> Result:
-        tracked.refusals = Refusals()  # the caller decides when to retry
-        result, api = self._attempt(tracked, write, request_id)
+        with tracked.lock:
+            tracked.refusals = Refusals()  # the caller decides when to retry
+            result, api = self._attempt(tracked, write, request_id)
         result = replace(result, calls=api.calls, done=tuple(api.done))
         if self._strict:
             for refusal in result.failed.values():

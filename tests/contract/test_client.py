@@ -37,6 +37,22 @@ def test_a_root_that_is_not_there_is_an_error_or_begun(nova: World, client: Clie
     assert client.find_provider("pool") == OTHER and client.find_provider("nobody") is None
 
 
+def test_absence_is_no_verified_view(nova: World, client: Client) -> None:
+    """A service that boots beside nova-compute asks before the root is there."""
+    for _ in range(2):  # it is deleted and made again
+        with pytest.raises(NotFound):
+            client.tree(OTHER)
+        nova.stranger.create_provider("host2", OTHER)
+        assert client.tree(OTHER).exists("host2")
+        nova.stranger.delete_provider(OTHER)
+        client.stale(OTHER)
+    nova.stranger.create_provider("host2", OTHER)
+    assert client.edit(OTHER, lambda tree: tree.add_traits(OTHER, "CUSTOM_GOLD")).ok
+    child = nova.stranger.create_child(OTHER, "child")
+    assert client.edit(child, lambda tree: tree.add_traits(child, "CUSTOM_GOLD")).ok
+    assert nova.truth(OTHER).get(child).traits == {"CUSTOM_GOLD"}
+
+
 def test_an_update_sends_what_differs_and_tells_what_was_done(nova: World, client: Client) -> None:
     tree = client.tree(ROOT)
     tree.update_inventory(SECOND, {"VGPU": {"total": 8}})
