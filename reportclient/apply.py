@@ -183,7 +183,7 @@ class _Run:
 
     def _send_once(self, operation: Operation) -> Result:
         try:
-            if isinstance(operation, DeleteProvider):
+            if isinstance(operation, DeleteProvider) and not operation.by_owner:
                 provider = self.edit.tree.provider(operation.uuid)
                 refuse_if_shared(provider, self.edit.generations, self.api, operation.kept)
             if isinstance(operation, SetAggregates):

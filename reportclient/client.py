@@ -20,7 +20,7 @@ from reportclient.allocations import LazyAllocations, Moves
 from reportclient.calls import Counting
 from reportclient.claims import any_sets
 from reportclient.diff import diff
-from reportclient.errors import Conflict, NotFound, PlacementError
+from reportclient.errors import Conflict, InUse, NotFound, NotOwned, NotSent, PlacementError, Wrong
 from reportclient.http import API, PlacementAPI, as_api
 from reportclient.model import Allocations, Provider, canonical_uuid
 from reportclient.one_provider import OneProvider
@@ -37,34 +37,33 @@ Change = Callable[[ProviderTree], None]
 T = TypeVar("T")
 
 
-class NotOwned(PlacementError):
-    """The tree changes a provider for which ``owns`` is false: nothing more was sent."""
-
-
 @dataclass(frozen=True, slots=True)
 class Result:
     """The result of an update.
 
     ``view`` is the state after the update.  ``done`` are the operations that Placement
     acknowledged.  ``failed`` has the errors of those that it refused, by provider UUID, or by
-    the name of the trait or class.  ``draining`` are the UUIDs of providers with inventory that
-    can't be removed because consumers use it: all of it is reserved.  ``problems`` are changes
-    that were not sent because they are invalid.  ``calls`` is the number of requests.
+    the name of the trait or class.  ``waiting`` has, by provider UUID, why something can't be
+    removed yet: consumers or other services use it.  ``draining`` are the UUIDs of providers of
+    which inventory is reserved until then.  ``problems`` are changes that were left out: names
+    that Placement does not know, or what another client has created below.  ``calls`` is the
+    number of requests.
 
-    What is draining is removed by the first update after its last consumer has gone, unless that
-    update sets it again.
+    What waits is removed by the first update after its last consumer has gone, unless that update
+    sets it again.
     """
 
     view: View
     done: tuple[Operation, ...] = ()
     failed: Mapping[str, PlacementError] = field(default_factory=dict)
+    waiting: Mapping[str, InUse] = field(default_factory=dict)
     draining: frozenset[str] = frozenset()
     problems: tuple[Problem, ...] = ()
     calls: int = 0
 
     @property
     def ok(self) -> bool:
-        """Whether Placement is now equal to the tree."""
+        """Whether all of the tree is in Placement, but for what has to wait."""
         return not self.failed and not self.problems
 
 
@@ -94,7 +93,7 @@ class Client:
         if its policy allows that; 0: one call for each.
     :param owns: returns whether the caller may change a provider; by default all providers of
         the tree, but not its sharing providers.  Children may be created below any provider.
-    :param strict: raise the first refusal or problem instead of returning it in the result.
+    :param strict: raise the first error or problem instead of returning it in the result.
     :param clock: returns seconds of a monotonic clock.
     """
 
@@ -171,9 +170,10 @@ class Client:
         :raises reportclient.errors.PlacementError: the update ended early; acknowledged
             operations stay done.  If ``strict``: the first refusal.
         :raises reportclient.reshape.AllocationsBroken: allocations were lost or invented.
-        :raises NotOwned: the tree changes a provider for which ``owns`` is false.
+        :raises reportclient.errors.Wrong: no Placement takes a change, or it is not the caller's.
+            Nothing was sent.
         :raises ValueError: :meth:`tree` did not return this tree; or ``allocations`` is given
-            but :meth:`allocations` was not called; or, if ``strict``, a change is invalid.
+            but :meth:`allocations` was not called.
         """
         base, desired = tree.base, tree.freeze()
         tracked = self._root_of(tree)
@@ -246,7 +246,9 @@ class Client:
             tracked.view = tracked.view.stale()
 
     def delete(self, root: str) -> Result:
-        """Delete a root (UUID) with all below it; drained providers are in ``failed``.
+        """Delete a root (UUID) with all below it, whoever shares it; what is used is drained.
+
+        What is drained is in ``waiting``: delete the root again once nobody uses it.
 
         :raises NotFound: there is no such root.
         :raises reportclient.errors.PlacementError: as :meth:`update`.
@@ -336,7 +338,7 @@ class Client:
             for refusal in result.failed.values():
                 raise refusal
             for problem in result.problems:
-                raise ValueError(str(problem))
+                raise NotSent(str(problem))
         return result
 
     def _write(
@@ -353,31 +355,49 @@ class Client:
             new = _without_freed(tracked.view, tree, new, leaving, api)
         else:
             moves = Moves.from_allocations(tracked.held, after, tracked.view.snapshot, new)
-        plan = self._plan(tracked.view, new, moves)
+        plan = self._plan(tracked, new, moves)
         outcome = tracked.write(plan, api)
         if outcome.stopped_by is not None:
             raise outcome.stopped_by
         view, refusals = tracked.view, tracked.refusals
-        draining, refused = refusals.draining(), refusals.by_subject
-        leaving |= {s for s in draining if isinstance(refused[s].operation, DeleteProvider)}
+        in_use, refused = refusals.draining(), refusals.by_subject
+        leaving |= {s for s in in_use if isinstance(refused[s].operation, DeleteProvider)}
         leaving &= view.snapshot.providers.keys()
-        draining |= leaving | view.drained.keys()
-        failed = refusals.causes(outcome.failed)
-        return Result(view, (), failed, draining, plan.problems)
+        causes = refusals.causes(outcome.failed)
+        waiting = {k: e for k, e in causes.items() if k in in_use and isinstance(e, InUse)}
+        failed = {key: err for key, err in causes.items() if key not in waiting}
+        for uuid in leaving | view.drained.keys():
+            text = f"provider {view.snapshot.providers[uuid].name} ({uuid}) was in use before"
+            waiting.setdefault(uuid, InUse(f"{text}, and is still draining"))
+        return Result(view, (), failed, waiting, frozenset(view.drained), plan.problems)
 
-    def _plan(self, view: View, new: Snapshot, moves: Moves) -> Plan:
+    def _plan(self, tracked: _Tree, new: Snapshot, moves: Moves) -> Plan:
+        """Return the plan of an update.
+
+        :raises reportclient.errors.Wrong: no Placement takes a change, or it is not the caller's.
+        """
+        view = tracked.view
         for uuid in new.changed_since(view.snapshot):
             before = view.snapshot.get(uuid)
-            if self._owns and before and before != new.get(uuid) and not self._owns(before):
+            if before and before != new.get(uuid) and not self._may_change(before, view):
                 raise NotOwned(f"provider {before.name} ({uuid}) is owned by another service")
-        return diff(
-            view.snapshot,
-            new,
-            moves.allocations,
-            names=view.names,
-            foreign=view.sharing if self._owns is None else frozenset(),
-            in_use=moves.in_use,
-        )
+            if self._owns is None and uuid in new and new.root_of(uuid) in view.sharing:
+                raise NotOwned(f"the parent of provider {uuid} is owned by another service")
+        names, in_use = view.names, moves.in_use
+        plan = diff(view.snapshot, new, moves.allocations, names=names, in_use=in_use)
+        if wrong := tuple(problem for problem in plan.problems if problem.wrong):
+            raise Wrong("; ".join(map(str, wrong)), problems=wrong)
+        root_of = view.snapshot.root_of  # what is beside the tree is only shared with it
+        operations = [
+            replace(each, by_owner=root_of(each.uuid) == tracked.uuid)
+            if isinstance(each, DeleteProvider)
+            else each
+            for each in plan
+        ]
+        return replace(plan, operations=tuple(operations))
+
+    def _may_change(self, provider: Provider, view: View) -> bool:
+        return self._owns(provider) if self._owns else provider.uuid not in view.sharing
 
 
 def _without_freed(

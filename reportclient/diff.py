@@ -108,8 +108,8 @@ class _Differ:
             return False
         return True
 
-    def _problem(self, provider: Provider, text: str) -> None:
-        self.problems.append(Problem(provider.uuid, provider.name, text))
+    def _problem(self, provider: Provider, text: str, *, wrong: bool = False) -> None:
+        self.problems.append(Problem(provider.uuid, provider.name, text, wrong=wrong))
 
     # -- providers
 
@@ -128,10 +128,11 @@ class _Differ:
     def _sendable_traits(self, provider: Provider) -> frozenset[str]:
         problems = {name: name_problem(name, "trait") for name in provider.traits}
         absent = provider.traits & self.names.absent_traits
-        problems.update({name: _unknown("trait", name) for name in absent})
         for problem in sorted(text for text in problems.values() if text):
-            self._problem(provider, f"{problem}; left out")
-        return frozenset(name for name, text in problems.items() if text is None)
+            self._problem(provider, f"{problem}; left out", wrong=True)
+        for name in sorted(absent):
+            self._problem(provider, f"{_unknown('trait', name)}; left out")
+        return frozenset(name for name, text in problems.items() if text is None) - absent
 
     def _aggregates(self, staying: Iterable[str]) -> Iterator[SetAggregates]:
         for provider, before in self._pairs(staying):
@@ -158,7 +159,8 @@ class _Differ:
             if (text := name_problem(name, "resource class") or record.problem())
         ]
         if bad:
-            self._problem(provider, f"{'; '.join(bad)}; its inventory is not changed")
+            text = f"{'; '.join(bad)}; its inventory is not changed"
+            self._problem(provider, text, wrong=True)
         return not bad
 
     def _reshape(self, inventories: Iterable[SetInventory], gone: set[str]) -> Iterator[Reshape]:

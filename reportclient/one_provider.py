@@ -10,7 +10,7 @@ from threading import RLock
 from typing import Any
 
 from reportclient.calls import send
-from reportclient.errors import Conflict, NotFound, PlacementError, UnknownNames
+from reportclient.errors import Conflict, NotFound, UnknownNames
 from reportclient.http import API
 from reportclient.model import Inventory, read_aggregates, read_inventory, read_traits
 from reportclient.names import is_custom

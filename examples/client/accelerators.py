@@ -72,8 +72,8 @@ def main(client: Client, node: str, words: list[str]) -> str:
     if root is None:
         return f"nova-compute has not created {node} yet"
     result = report(client, root, parsed(node, words))
-    refused = "; ".join(str(err) for err in result.failed.values())
-    return f"{len(result.done)} changes, {result.calls} calls{refused and '; refused: '}{refused}"
+    left = "; ".join(map(str, (*result.failed.values(), *result.waiting.values())))
+    return f"{len(result.done)} changes, {result.calls} calls{left and '; left: '}{left}"
 
 
 if __name__ == "__main__":

@@ -70,7 +70,8 @@ def main(client: Client, node: str, words: list[str]) -> str:
         return f"nova-compute has not created {node} yet"
     agent = f"{node}:Open vSwitch agent"
     result = report(client, root, agent, parsed(agent, words))
-    text = "; ".join(map(str, (*result.failed.values(), *result.problems))) or "all is reported"
+    left = (*result.failed.values(), *result.waiting.values(), *result.problems)
+    text = "; ".join(map(str, left)) or "all is reported"
     return f"{len(result.done)} changes, {result.calls} calls; {text}"
 
 

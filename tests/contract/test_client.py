@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from reportclient.client import Client, NotOwned, Result
-from reportclient.errors import InUse, NotFound, Rejected, Unreachable
+from reportclient.client import Client, Result
+from reportclient.errors import (
+    Conflict,
+    Forbidden,
+    InUse,
+    NoCapacity,
+    NotFound,
+    NotOwned,
+    Rejected,
+    Unreachable,
+    Wrong,
+)
+from reportclient.provider_tree import ProviderTree
 from reportclient.saved_view import FileStore
 from reportclient.schedule import Times
 from tests.contract.test_report_client import full, shared_storage
@@ -142,8 +154,8 @@ def test_what_shares_with_the_tree_is_changed_by_who_says_it_owns_it(nova: World
         tree.update_inventory("storage", {"DISK_GB": {"total": 200}})
         return client.update(tree)
 
-    result = full_of_disks(Client(nova.api))
-    assert not result.done and [problem.uuid for problem in result.problems] == [OTHER]
+    with pytest.raises(NotOwned, match="storage"):
+        full_of_disks(Client(nova.api))
     result = full_of_disks(Client(nova.api, owns=lambda provider: provider.uuid == OTHER))
     assert result.ok and nova.truth(OTHER).get(OTHER).inventory["DISK_GB"].total == 200
 
@@ -231,13 +243,45 @@ def test_allocations_move_once_for_each_time_they_were_asked(
     assert not caplog.records, "the caller has the error, and logs it or not"
 
 
-def test_what_can_not_be_sent_is_raised_where_the_caller_is_strict(nova: World) -> None:
-    strict = Client(nova.api, strict=True)
-    tree = strict.tree(ROOT)
-    tree.update_inventory(ROOT, {"VCPU": {"total": 8, "reserved": 9}})
-    with pytest.raises(ValueError, match="VCPU"):
-        strict.update(tree)
-    assert nova.truth().get(ROOT).inventory["VCPU"].reserved == 0
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda tree: tree.update_inventory(SECOND, {"VGPU": {"total": 8, "reserved": 9}}),
+        lambda tree: tree.update_inventory(SECOND, {"VGPU": {"total": 0}}),
+        lambda tree: tree.update_inventory(SECOND, {"not a class": {"total": 1}}),
+        lambda tree: tree.update_inventory(SECOND, {"VGPU": {"total": "8"}}),
+        lambda tree: tree.add_traits(SECOND, "not a trait"),
+        lambda tree: tree.add_aggregates(SECOND, "not a UUID"),
+        lambda tree: tree.new_child("n" * 201, SECOND),
+        lambda tree: tree.add_traits(CHILD, "CUSTOM_OF_ANOTHER"),
+    ],
+)
+def test_wrong_data_is_a_value_error_before_a_call(nova: World, change: Any) -> None:
+    client = Client(nova.api, owns=lambda provider: provider.uuid != CHILD)
+    client.tree(ROOT)
+
+    def update(tree: ProviderTree) -> None:
+        tree.add_traits(ROOT, "CUSTOM_ELSEWHERE")
+        change(tree)
+
+    def refused() -> None:
+        with pytest.raises(ValueError, match="^(provider|a provider|aggregate|trait)"):
+            client.edit(ROOT, update)
+
+    assert calls(nova, refused) == []
+
+
+def test_errors_say_what_to_do_next(nova: World, client: Client) -> None:
+    nova.stranger.set_inventory(SECOND, {"VGPU": {"total": 1}})
+    held = {"allocations": {SECOND: {"resources": {"VGPU": 2}}}, "project_id": "p", "user_id": "u"}
+    body = {**held, "consumer_generation": None, "consumer_type": "INSTANCE"}
+    with pytest.raises(NoCapacity) as caught:
+        client.api.request("PUT", f"/allocations/{GUESTS[0]}", json=body, needs="1.38")
+    assert caught.value.next == "candidate"
+    with pytest.raises(Rejected) as wrong:
+        client.api.request("PUT", f"/allocations/{GUESTS[0]}", json={}, needs="1.38")
+    assert (wrong.value.next, Wrong.next, InUse.next) == ("code", "code", "wait")
+    assert (Conflict.next, Unreachable.next, Forbidden.next) == ("retry", "retry", "operator")
 
 
 def test_a_second_root_knows_the_names_that_the_first_has_made(nova: World, client: Client) -> None:
