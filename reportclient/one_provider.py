@@ -14,20 +14,10 @@ from reportclient.errors import Conflict, NotFound, UnknownNames
 from reportclient.http import API
 from reportclient.model import Inventory, read_aggregates, read_inventory, read_traits
 from reportclient.names import is_custom
-from reportclient.plan import (
-    CreateProvider,
-    DeleteProvider,
-    EnsureClass,
-    EnsureTrait,
-    SetAggregates,
-    SetInventory,
-    SetTraits,
-)
+from reportclient.plan import SETTERS, CreateProvider, DeleteProvider, EnsureClass, EnsureTrait
 from reportclient.reader import Listed, part_of, provider_by_uuid, read_part
 from reportclient.root import retrying
 from reportclient.schedule import Times
-
-_SET = {"inventories": SetInventory, "traits": SetTraits, "aggregates": SetAggregates}
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +153,7 @@ class OneProvider:
             if after == before:
                 return
             generations = {self.uuid: self._known.generation}
-            operation = _SET[part](self.uuid, after)
+            operation = SETTERS[part](self.uuid, after)
             ensure = EnsureTrait if part == "traits" else EnsureClass
             known, self._known = self._known, _Known()  # what it is after an error is unknown
             try:

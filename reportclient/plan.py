@@ -105,6 +105,8 @@ class SetInventory:
     drains: Mapping[str, int] = field(default_factory=dict)
 
 
+SETTERS = {"inventories": SetInventory, "traits": SetTraits, "aggregates": SetAggregates}
+"""The operations that replace a part of a provider, which its generation protects."""
 NameOperation: TypeAlias = EnsureTrait | EnsureClass
 ProviderOperation: TypeAlias = (
     CreateProvider | UpdateProvider | DeleteProvider | SetTraits | SetAggregates | SetInventory

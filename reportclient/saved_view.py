@@ -64,7 +64,7 @@ def provider_row(provider: Provider) -> list[Any]:
 def view_fields(view: View) -> dict[str, Any]:
     """Return the rest of a view, besides the providers, as JSON values."""
     return {
-        "generations": dict(view.generations),
+        "generations": {k: v for k, v in view.generations.items() if k not in view.unread},
         "sharing": sorted(view.sharing),
         "drained": {uuid: dict(before) for uuid, before in view.drained.items()},
         "drained_since": dict(view.drained_since),

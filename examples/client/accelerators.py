@@ -15,8 +15,7 @@ from uuid import NAMESPACE_DNS, uuid3
 
 from keystoneauth1 import adapter, session, token_endpoint
 
-from reportclient.client import Client, Result
-from reportclient.provider_tree import ProviderData
+from reportclient import Client, ProviderData, Result
 
 PREFIX = "CUSTOM_ACCEL_"
 """All traits of this service begin so; only its devices have any."""

@@ -14,7 +14,7 @@ from uuid import UUID, uuid5
 
 from keystoneauth1 import adapter, session, token_endpoint
 
-from reportclient.client import Client, Result
+from reportclient import Client, Result
 
 NAMESPACE = UUID("87ee7d5c-73bb-11e8-9008-c4d987b2a692")
 """Of the agent's UUIDs; an agent's hypervisors are in its configuration."""

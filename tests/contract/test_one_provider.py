@@ -17,6 +17,7 @@ from reportclient.errors import (
     Unreachable,
 )
 from reportclient.one_provider import OneProvider
+from reportclient.root import ATTEMPTS
 from reportclient.saved_view import FileStore
 from reportclient.schedule import Times
 from tests.contract.test_report_client import full
@@ -202,7 +203,7 @@ def test_after_a_lost_answer_it_is_read_again(world: World, one: OneProvider) ->
 
 def test_a_conflict_that_stays_is_raised(world: World, one: OneProvider) -> None:
     one.create("reservation", ROOT)
-    for _ in range(5):
+    for _ in range(ATTEMPTS):
         world.api.fail_next("PUT", "/inventories$", Conflict("made up"))
     with pytest.raises(Conflict, match="made up"):
         one.set_records(UNIT)
