@@ -25,23 +25,17 @@ if TYPE_CHECKING:
 
     __version__: str
 
-_NAMES = {
-    "client": ("Client", "Result"),
-    "model": ("Inventory", "Provider", "ProviderData"),
-    "one_provider": ("OneProvider",),
-    "plan": ("Problem",),
-    "provider_tree": ("ProviderTree",),
-    "root": ("Store",),
-    "saved_view": ("FileStore",),
-    "schedule": ("Times",),
-    "view": ("View",),
-}
+_PLACES = (
+    "client.Client client.Result model.Inventory model.Provider model.ProviderData view.View "
+    "one_provider.OneProvider plan.Problem provider_tree.ProviderTree root.Store "
+    "saved_view.FileStore schedule.Times"
+)
 
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return metadata.version(__name__)
-    for module, names in _NAMES.items():
-        if name in names:
+    for module, _, public in (place.partition(".") for place in _PLACES.split()):
+        if public == name:
             return getattr(import_module(f"{__name__}.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

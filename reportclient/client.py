@@ -335,10 +335,8 @@ class Client:
             result, api = self._attempt(tracked, write, request_id)
         result = replace(result, calls=api.calls, done=tuple(api.done))
         if self._strict:
-            for refusal in result.failed.values():
-                raise refusal
-            for problem in result.problems:
-                raise NotSent(str(problem))
+            for err in (*result.failed.values(), *map(NotSent, map(str, result.problems))):
+                raise err
         return result
 
     def _write(
@@ -367,8 +365,7 @@ class Client:
         waiting = {k: e for k, e in causes.items() if k in in_use and isinstance(e, InUse)}
         failed = {key: err for key, err in causes.items() if key not in waiting}
         for uuid in leaving | view.drained.keys():
-            text = f"provider {view.snapshot.providers[uuid].name} ({uuid}) was in use before"
-            waiting.setdefault(uuid, InUse(f"{text}, and is still draining"))
+            waiting.setdefault(uuid, InUse(f"provider {uuid} was in use before: still draining"))
         return Result(view, (), failed, waiting, frozenset(view.drained), plan.problems)
 
     def _plan(self, tracked: _Tree, new: Snapshot, moves: Moves) -> Plan:
@@ -376,25 +373,17 @@ class Client:
 
         :raises reportclient.errors.Wrong: no Placement takes a change, or it is not the caller's.
         """
-        view = tracked.view
-        for uuid in new.changed_since(view.snapshot):
-            before = view.snapshot.get(uuid)
+        view, old, root = tracked.view, tracked.view.snapshot, tracked.uuid
+        for uuid in new.changed_since(old):
+            before = old.get(uuid)
             if before and before != new.get(uuid) and not self._may_change(before, view):
                 raise NotOwned(f"provider {before.name} ({uuid}) is owned by another service")
             if self._owns is None and uuid in new and new.root_of(uuid) in view.sharing:
                 raise NotOwned(f"the parent of provider {uuid} is owned by another service")
-        names, in_use = view.names, moves.in_use
-        plan = diff(view.snapshot, new, moves.allocations, names=names, in_use=in_use)
+        plan = diff(old, new, moves.allocations, names=view.names, in_use=moves.in_use, owned=root)
         if wrong := tuple(problem for problem in plan.problems if problem.wrong):
             raise Wrong("; ".join(map(str, wrong)), problems=wrong)
-        root_of = view.snapshot.root_of  # what is beside the tree is only shared with it
-        operations = [
-            replace(each, by_owner=root_of(each.uuid) == tracked.uuid)
-            if isinstance(each, DeleteProvider)
-            else each
-            for each in plan
-        ]
-        return replace(plan, operations=tuple(operations))
+        return plan
 
     def _may_change(self, provider: Provider, view: View) -> bool:
         return self._owns(provider) if self._owns else provider.uuid not in view.sharing

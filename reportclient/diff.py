@@ -49,6 +49,7 @@ def diff(  # noqa: PLR0913  the result depends on each of them
     names: Names | None = None,
     foreign: frozenset[str] = frozenset(),
     in_use: AbstractSet[str] = frozenset(),
+    owned: str | None = None,
 ) -> Plan:
     """Return the operations that turn ``old`` into ``new``.
 
@@ -58,11 +59,12 @@ def diff(  # noqa: PLR0913  the result depends on each of them
     :param names: the traits and classes that Placement has.
     :param foreign: UUIDs of providers that are never written; changes to them become problems.
     :param in_use: UUIDs of providers on which other consumers hold allocations.
+    :param owned: the root (UUID) whose tree is the caller's: it is deleted whoever shares it.
     :raises ValueError: allocations are to be moved, but no provider in use has
         inventory that may be written.
     """
     used = in_use | used_providers(allocations or {})
-    return _Differ(old, new, allocations, names or Names(), foreign, used).plan()
+    return _Differ(old, new, allocations, names or Names(), foreign, used, owned).plan()
 
 
 @dataclass(slots=True)
@@ -73,6 +75,7 @@ class _Differ:
     names: Names
     foreign: frozenset[str]
     in_use: AbstractSet[str]
+    owned: str | None
     problems: list[Problem] = field(default_factory=list)
 
     def plan(self) -> Plan:
@@ -115,7 +118,8 @@ class _Differ:
 
     def _deletes(self, gone: Iterable[str]) -> Iterator[DeleteProvider]:
         for provider in reversed(list(self.old.parents_first(gone))):
-            yield DeleteProvider(provider.uuid)
+            by_owner = self.old.root_of(provider.uuid) == self.owned
+            yield DeleteProvider(provider.uuid, by_owner=by_owner)
 
     # -- traits, aggregates and inventory
 

@@ -27,14 +27,13 @@ class _Known:
     generation: int = -1
     parts: Mapping[str, Any] = field(default_factory=dict)
 
-    def having(self, part: str, value: Any, generation: int) -> "_Known":
-        """Return it with a part that was read; another generation is another client's write."""
-        others = self.parts if generation == self.generation else {}
-        return _Known(generation, others).written(part, value, generation)
+    def having(self, part: str, value: Any, generation: int, *, written: bool) -> "_Known":
+        """Return it with a part that was written, or read.
 
-    def written(self, part: str, value: Any, generation: int) -> "_Known":
-        """Return it with a part that was written, and the generation after that."""
-        parts = {**self.parts, part: value}
+        Another generation than before is then another client's write.
+        """
+        same = written or generation == self.generation
+        parts = {**(self.parts if same else {}), part: value}
         if part == "aggregates":  # below microversion 1.19 their writes move no generation
             del parts[part]
         return _Known(generation, parts)
@@ -139,12 +138,13 @@ class OneProvider:
         with self._lock:
             if part not in self._known.parts:
                 value, generation = read_part(self.uuid, part, self._api)
-                self._known = self._known.having(part, value, generation)
+                self._known = self._known.having(part, value, generation, written=False)
                 return value
             return self._known.parts[part]
 
     def _change(self, part: str, change: Callable[[Any], Any]) -> None:
-        retrying(_is_conflict, self._times)(self._change_once, part, change)
+        tries = retrying(lambda err: isinstance(err, Conflict), self._times)
+        tries(self._change_once, part, change)
 
     def _change_once(self, part: str, change: Callable[[Any], Any]) -> None:
         with self._lock:
@@ -162,8 +162,5 @@ class OneProvider:
                 for name in filter(is_custom, {*after} - {*before}):
                     send(ensure(name), {}, self._api)
                 reply = send(operation, generations, self._api)
-            self._known = known.written(part, after, reply["resource_provider_generation"])
-
-
-def _is_conflict(err: BaseException) -> bool:
-    return isinstance(err, Conflict)
+            generation = reply["resource_provider_generation"]
+            self._known = known.having(part, after, generation, written=True)
