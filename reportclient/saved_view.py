@@ -148,8 +148,8 @@ class FileStore:
     """A directory with a file for each root; the ``store`` of a client.
 
     Without a usable file the tree is read from Placement, which is always right: so a damaged file
-    counts as none, and an error of the disk is logged and stops no report.  Threads may share it, each
-    root used by one at a time.
+    counts as none, and an error of the disk is logged and stops no report.  Threads may share it,
+    each root used by one at a time.
     """
 
     def __init__(self, directory: Path | str) -> None:
