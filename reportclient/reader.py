@@ -98,17 +98,18 @@ def with_unread(view: View, api: API) -> View:
     """Return the view with its ``unread`` providers read; 3 GETs each.
 
     The part that is to be set is read last: only writes between this GET and its PUT conflict.  If
-    others came before, the provider stays ``unread``.  The view is stale if one was deleted.
+    others came before, the provider stays ``unread``.  The view is stale if a generation went back.
+
+    :raises reportclient.errors.PlacementError: reading failed; ``NotFound``: it was deleted.
     """
     generations, unread = dict(view.generations), dict[str, str]()
     changed: dict[str, Provider | None] = {}
     for uuid, last in view.unread.items():
         values, seen = dict[str, Any](), set[int]()
-        try:
-            for part in sorted(SETTERS, key=last.__eq__):
-                values[part], generations[uuid] = read_part(uuid, part, api)
-                seen.add(generations[uuid])
-        except NotFound:
+        for part in sorted(SETTERS, key=last.__eq__):
+            values[part], generations[uuid] = read_part(uuid, part, api)
+            seen.add(generations[uuid])
+        if min(seen) < view.generations.get(uuid, 0):  # Placement was restored: all may differ
             return view.stale()
         values["inventory"] = values.pop("inventories")
         changed[uuid] = replace(view.snapshot.providers[uuid], **values)

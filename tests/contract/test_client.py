@@ -121,6 +121,32 @@ def test_one_provider_is_edited_again_after_a_conflict(nova: World, client: Clie
     assert nova.truth().get(CHILD).traits == {"CUSTOM_GOLD", "HW_CPU_X86_AVX", "HW_CPU_X86_AVX2"}
 
 
+def test_a_write_between_the_reads_after_a_conflict_stays(nova: World) -> None:
+    """The part that was read last is written at once, the others are read again first."""
+    armed: list[str] = []
+
+    class Late:
+        def request(self, method: str, path: str, **more: Any) -> dict[str, Any]:
+            reply = nova.api.request(method, path, **more)
+            if method == "GET" and path in armed:
+                armed.remove(path)
+                nova.stranger.add_trait(CHILD, "HW_CPU_X86_AVX2")
+            return reply
+
+    client = Client(Late())
+    client.tree(ROOT)
+    nova.stranger.add_trait(CHILD, "HW_CPU_X86_AVX")
+    armed.append(f"/resource_providers/{CHILD}/aggregates")
+    vgpus = {"VGPU": {"total": 3}}
+    asked = calls(nova, lambda: client.edit(CHILD, lambda it: it.update_inventory(CHILD, vgpus)))
+    own = [each for each in asked if each in ("PUT inventories", "GET inventories")]
+    assert not armed and own == ["PUT inventories", "GET inventories", "PUT inventories"], asked
+    assert client.edit(CHILD, lambda tree: tree.add_traits(CHILD, "HW_CPU_X86_SSE")).ok
+    child, cpu = nova.truth().get(CHILD), "HW_CPU_X86_"
+    assert child.traits == {"CUSTOM_GOLD", f"{cpu}AVX", f"{cpu}AVX2", f"{cpu}SSE"}
+    assert child.inventory == {"VGPU": full(3)}
+
+
 def test_a_provider_is_edited_by_who_does_not_know_its_tree(nova: World) -> None:
     assert Client(nova.api).edit(GRANDCHILD, lambda tree: tree.remove(GRANDCHILD)).ok
     assert GRANDCHILD not in nova.truth()
