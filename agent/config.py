@@ -9,7 +9,7 @@ import re
 import stat
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import redirect_stderr
+from contextlib import redirect_stderr, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -27,11 +27,14 @@ OF_MESSAGING = (
     "rpc_thread_pool_size",
 )
 """Options of ``[DEFAULT]`` that oslo.messaging reads by itself."""
+_PARSED_LINE = re.compile(r"(at \S+:\d+, (?:No ':' or '='[^:]+|[^:]+)):.*", re.DOTALL)
+"""oslo.config's error about a line that is no option: it shows the line, which may be a secret."""
 _SECRET_NAME = re.compile("password|secret|(access|auth)[-_]token", re.IGNORECASE)
 _SECRET_PART = re.compile(
     r"://[^/?#]*:[^/?#@,]+@|://.*[?&][^=&]*(?:pass|secret|token)[^=&]*=[^&]", re.IGNORECASE
 )
 """A URL with the password of a user of any host, or with one in its query."""
+_SECRET_QUERY = re.compile(r"[?&][^=&]*(?:pass|secret|token)[^=&]*=([^&]+)", re.IGNORECASE)
 
 
 class ConfigError(Exception):
@@ -66,6 +69,7 @@ def read_again(conf: cfg.ConfigOpts, args: Sequence[str]) -> None:
 
 def mutate(conf: cfg.ConfigOpts) -> None:
     """Update the mutable options in ``conf``.  :raises ConfigError: a value is invalid."""
+    hide_secrets(conf)  # oslo.config logs each option that changed with both values
     try:
         conf.mutate_config_files()
     except (cfg.Error, ValueError) as err:
@@ -96,7 +100,8 @@ def parse(conf: cfg.ConfigOpts, args: Sequence[str], *, prog: str) -> None:
     except cfg.ConfigFilesNotFoundError as err:
         raise ConfigError(f"no such configuration file: {', '.join(err.config_files)}") from err
     except cfg.Error as err:
-        raise ConfigError(where_read(" ".join(str(err).split()))) from err
+        text = where_read(" ".join(str(err).split()))
+        raise ConfigError(_PARSED_LINE.sub(r"\1", text)) from err
     except OSError as err:
         raise ConfigError(f"{err.filename}: {err.strerror}" if err.filename else str(err)) from err
     except UnicodeDecodeError as err:
@@ -128,7 +133,11 @@ def _value(conf: cfg.ConfigOpts, options: Any, option: str, group: str) -> Any:
         text = "$ refers to an option that does not exist: write $$ for a literal $"
         raise ConfigError(f"{option_place(conf, option, group)}: {text}") from None
     except (cfg.Error, ValueError) as err:
-        raise ConfigError(where_read(str(err))) from err
+        if _registered(conf, group)[option]["opt"].secret:
+            text = "the value is not valid; it is a secret, and not shown"
+            raise ConfigError(f"{option_place(conf, option, group)}: {text}") from None
+        text = logs.pattern(_secret_values(conf)).sub("***", where_read(str(err)))
+        raise ConfigError(text) from err
 
 
 def refuse_unknown(conf: cfg.ConfigOpts, unchecked: Collection[str] = ()) -> None:
@@ -215,26 +224,63 @@ def option_place(conf: Any, name: str, group: str = DEFAULT) -> str:
 
 
 def open_secrets(conf: cfg.ConfigOpts) -> Iterator[str]:
-    """Yield a warning, with the next step, for each file with a secret that all may read.
+    """Yield a warning, with the next step, for each file with a secret that all may read."""
+    for path in files_of(conf):
+        if path.stat().st_mode & stat.S_IROTH:
+            for option, _ in _secrets_in(conf, path):
+                yield (
+                    f"{path} has a password, {option}, and every user may read it: chmod o-r {path}"
+                )
+                break
+
+
+def hide_secrets(conf: cfg.ConfigOpts) -> None:
+    """Have the logs hide the values of secret options, those that the files have now included.
+
+    Call it again once drivers and ``auth_type`` have registered their options.
+    """
+    logs.hide(_secret_values(conf))
+
+
+def _secret_values(conf: cfg.ConfigOpts) -> Iterator[str]:
+    for path in files_of(conf):
+        with suppress(OSError, ValueError, cfg.ParseError):  # another function reports it
+            for _, value in _secrets_in(conf, path):
+                yield from _forms(value)
+    for group in (DEFAULT, *conf):
+        for name, registered in _registered(conf, group).items():
+            if registered["opt"].secret:
+                with suppress(cfg.Error, ValueError, RecursionError):
+                    value = conf[name] if group == DEFAULT else conf[group][name]
+                    for each in value if isinstance(value, list) else [value]:
+                        yield from _forms(str(each or ""))
+
+
+def _forms(value: str) -> Iterator[str]:
+    """Yield a secret, its parts if it is a list, or the passwords if it is a URL."""
+    yield value
+    if "://" not in value:
+        yield from (part.strip(" \t'\"") for part in value.split(","))
+        return
+    users = value.partition("://")[2].rpartition("@")[0]
+    yield users.partition(":")[2]  # whatever the password has: a comma, a slash
+    yield from (user.partition("@")[0].partition(":")[2] for user in users.split(","))
+    yield from _SECRET_QUERY.findall(value)
+
+
+def _secrets_in(conf: cfg.ConfigOpts, path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the secrets in a file as ``[group] option`` and their text.
 
     Secrets are the options that are registered as such, and parts of URLs.  An option that nobody
     has registered is one by its name.
     """
-    for path in files_of(conf):
-        secret = _first_secret(conf, path) if path.stat().st_mode & stat.S_IROTH else None
-        if secret is not None:
-            yield f"{path} has a password, {secret}, and every user may read it: chmod o-r {path}"
-
-
-def _first_secret(conf: cfg.ConfigOpts, path: Path) -> str | None:
     for group, options in _sections(path).items():
         for name, values in options.items():
             registered = _registered(conf, group).get(name.replace("-", "_"))
             is_secret = registered["opt"].secret if registered else _SECRET_NAME.search(name)
             for value in values:
                 if _SECRET_PART.search(value) or (is_secret and value and "://" not in value):
-                    return f"[{group}] {name}"
-    return None
+                    yield f"[{group}] {name}", value
 
 
 def _registered(conf: cfg.ConfigOpts, group: str) -> Mapping[str, Any]:

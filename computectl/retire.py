@@ -35,7 +35,7 @@ from reportclient.errors import Shared
 from reportclient.http import API
 from reportclient.model import Provider
 from reportclient.plain_text import ago, first_few, plain
-from reportclient.reader import consumers_of, other_hosts
+from reportclient.reader import allocations_on, other_hosts
 from reportclient.root import Root
 
 PROGRESS_EVERY = 60.0
@@ -278,7 +278,7 @@ def _leavers(tracker: Tracker, api: API) -> Iterator[Leaver]:
             continue
         going.add(uuid)
         if provider.inventory:
-            users = tuple(consumers_of(uuid, api))
+            users = tuple(allocations_on(uuid, api))
         if not is_ours:
             fate = "foreign"
         elif provider.shares and other_hosts(provider.aggregates, observed, api):
