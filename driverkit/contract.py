@@ -33,6 +33,7 @@ from driverkit.evidence import (
     changed,
     differences,
     facts,
+    is_constant,
     is_unique,
     quiet_seconds,
     traced,
@@ -214,13 +215,13 @@ class DriverContract:
     def test_names_of_children_are_unique_in_the_cloud(
         self, start: Start, driver_context: DriverContext
     ) -> None:
-        """No other node, and no other host, reports a provider of the same name.
+        """No other node, and no other host, reports a provider of the same name or UUID.
 
-        Why: names are unique in all of Placement: if two hosts have a gpu0, the second host's is
-        refused.
+        Why: names and UUIDs are unique in all of Placement: if two hosts have a gpu0, the second
+        host's is refused.
 
         Mend: begin the name with the node's, as in ``f"{nodename}_{address}"``, or use a serial
-        number or a UUID.
+        number or a UUID.  Leave the UUID to the tree, or take the hardware's.
         """
         host, taken = start(), dict[str, str]()
         for node in host.nodes():
@@ -230,6 +231,11 @@ class DriverContract:
                 assert unique, f"provider {it.name}: another host may have such a device, too"
                 other = taken.setdefault(it.name, it.uuid)
                 assert other == it.uuid, f"provider {it.name}: another node has one, too"
+                if it.parent_uuid is not None:
+                    same = taken.setdefault(it.uuid, it.name)
+                    assert same == it.name, f"provider {it.name}: {same} has its UUID {it.uuid}"
+                    text = f"provider {it.name} has the UUID {it.uuid} on each host"
+                    assert not is_constant(it.uuid, it.name, node, type(host.driver.driver)), text
 
     def test_a_driver_can_be_closed_at_any_time(self, make_driver: MakeDriver) -> None:
         """``cleanup_host`` never fails, also if ``init_host`` was not called or failed.

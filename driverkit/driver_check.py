@@ -44,7 +44,7 @@ class CheckDriver(OperatorCommand):
         if name not in drivers:
             raise DriverNotFound(loader.not_found(name, drivers))
         if importlib.util.find_spec("pytest") is None:
-            step = "the check needs it: pip install 'compute-agent[kit]'"
+            step = f"the check needs it: {sys.executable} -m pip install 'pytest>=8.0'"
             raise CommandError("pytest is not installed", step)
         arguments = [name, session.settings.host]
         arguments += [f"--config-file={each}" for each in session.conf.config_file or ()]

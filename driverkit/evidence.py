@@ -2,10 +2,13 @@
 
 import contextlib
 import gc
+import inspect
 import logging
 import re
+import sys
 import time
 import tracemalloc
+import uuid as uuidlib
 import warnings
 from collections.abc import Iterator, Mapping
 
@@ -28,6 +31,17 @@ def is_unique(name: str, owners: tuple[str, ...]) -> bool:
     serial = any(sum(map(str.isdigit, word)) >= 4 for word in words)
     named = any(owner.lower() in name.lower() for owner in owners if owner)
     return named or serial or UNIQUE.search(name) is not None
+
+
+def is_constant(uuid: str, name: str, node: str, driver: type) -> bool:
+    """Return whether a UUID is written in the driver's source, or made of a part of the name."""
+    with contextlib.suppress(OSError, TypeError):
+        if uuid in inspect.getsource(sys.modules[driver.__module__]).lower():
+            return True
+    key = name.partition(f"{node}_")[2]
+    spaces = (uuidlib.NAMESPACE_DNS, uuidlib.NAMESPACE_URL, uuidlib.NAMESPACE_OID)
+    made = [str(make(it, key)) for it in spaces for make in (uuidlib.uuid3, uuidlib.uuid5)]
+    return uuid in made and not is_unique(key, ())
 
 
 def facts(tree: Snapshot) -> dict[str, str]:

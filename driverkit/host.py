@@ -160,10 +160,12 @@ def starting(make: MakeDriver, context: DriverContext, placement: API) -> Iterat
 
 
 def add_children(tree: ProviderTree, root: str) -> None:
-    """Add a child to the root, and to each provider below it."""
+    """Add two children to the root, and to each provider below it; one is without inventory."""
     for uuid in tree.get_provider_uuids(root):
-        child = tree.new_child(f"{tree.data(uuid).name[:170]}_of_another_service", uuid)
+        name = tree.data(uuid).name[:170]
+        child = tree.new_child(f"{name}_of_another_service", uuid)
         tree.update_inventory(child, {FOREIGN: {"total": 2}})
+        tree.new_child(f"{name}_empty_of_another_service", uuid)
 
 
 def add_foreign(tree: ProviderTree, root: str) -> None:

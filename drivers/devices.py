@@ -108,12 +108,13 @@ class DeviceDriver(ComputeDriver):
             raise DriverNotReady(error_text(err)) from err
         sources = answer if isinstance(answer, Mapping) else {"": answer}
         problems: dict[str, str] = {}
-        names: set[str] = set()
+        names: dict[str, str] = {}  # of all sources, by name and by UUID
         failed: list[str] = []
         for source, listed in sources.items():
             try:
                 with provider_tree.source(source):  # silent after an error
                     devices = _read(listed)
+                    _refuse_twice(nodename, devices, names)
                     problems |= _write(provider_tree, nodename, devices)
             except (DriverNotReady, OSError) as err:
                 failed.append(error_text(err))
@@ -121,7 +122,6 @@ class DeviceDriver(ComputeDriver):
                 continue
             for device in devices:
                 name = _name(nodename, device.name, device.sharing)
-                names.add(name)
                 if not device.healthy:
                     problems[name] = f"{device.reason or 'unhealthy'}: reserved completely"
         if failed and len(failed) == len(sources):
@@ -149,6 +149,23 @@ def _read(listed: object) -> list[Device]:
             raise DriverError(f"sharing device {device.name!r} needs aggregates, and has no parent")
         devices[device.name] = device
     return list(devices.values())
+
+
+def _refuse_twice(node: str, devices: Sequence[Device], names: dict[str, str]) -> None:
+    """Add the devices of a source to ``names``.
+
+    :raises DriverError: another device has the name or the UUID, be it of another source.
+    """
+    for it in devices:
+        name = _name(node, it.name, it.sharing)
+        if name == node:  # each source may add to it
+            continue
+        if name in names:
+            raise DriverError(f"devices() lists {it.name!r} twice")
+        uuid = canonical_uuid(it.uuid, name) if it.uuid else name
+        if (other := names.setdefault(uuid, name)) != name:
+            raise DriverError(f"devices() lists {other} and {name} with one UUID, {uuid}")
+        names[name] = name
 
 
 def _write(tree: ProviderTree, node: str, devices: Sequence[Device]) -> dict[str, str]:
@@ -227,10 +244,6 @@ def _place(
         for name, it in devices.items()
         if it.uuid or it.sharing
     }
-    by_uuid: dict[str, str] = {}
-    for name, uuid in uuids.items():
-        if by_uuid.setdefault(uuid, name) != name:
-            raise DriverError(f"devices() lists {by_uuid[uuid]} and {name} with one UUID, {uuid}")
     for name, uuid in uuids.items():  # another device had the name
         if tree.exists(name) and (holder := tree.data(name).uuid) != uuid and holder in own:
             tree.rename(holder, holder)

@@ -20,7 +20,8 @@ class LazyAllocations(Mapping[str, dict[str, Any]]):
 
     Values are copies in the format of ``GET /allocations/{consumer_uuid}``; change them freely.
     The first access sends 1 GET for each provider with inventory, and each consumer's value
-    1 GET more.  Each raises :class:`reportclient.errors.PlacementError` if reading fails.
+    1 GET more.  Each raises :class:`reportclient.errors.PlacementError` if reading fails.  One
+    thread at a time may use it.
     """
 
     def __init__(self, view: View, api: API) -> None:

@@ -7,7 +7,7 @@ Placement fails at several in a row.
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from reportclient.calls import http_call, send
@@ -33,6 +33,7 @@ from reportclient.http import API
 from reportclient.model import Provider
 from reportclient.plain_text import first_few
 from reportclient.plan import (
+    SETTERS,
     CreateProvider,
     DeleteProvider,
     EnsureClass,
@@ -117,7 +118,10 @@ def apply(  # noqa: PLR0913  all but three are keywords
             if outcome.stopped_by is not None or stop():
                 break
             run.attempt(batch)
-    outcome.view = run.edit.freeze(plan.desired, certain=view.certain and not run.unsure)
+    certain = view.certain and not run.unsure
+    outcome.view = run.edit.freeze(plan.desired, certain=certain and not run.unread)
+    if certain:
+        outcome.view = replace(outcome.view, unread={**view.unread, **run.unread})
     return outcome
 
 
@@ -145,6 +149,9 @@ def _can_join(operation: Operation, batch: list[Operation]) -> bool:
 
 
 Result: TypeAlias = dict[str, Any] | PlacementError
+_SETTERS = SetTraits | SetAggregates | SetInventory
+"""Operations of which a conflict says that one provider was written to, and nothing else."""
+_PARTS: dict[type, str] = {kind: part for part, kind in SETTERS.items()}
 
 
 @dataclass(slots=True)
@@ -156,6 +163,8 @@ class _Run:
     patience: int
     tried: Callable[[Operation, Request], bool]
     unsure: bool = False
+    unread: dict[str, str] = field(default_factory=dict)
+    """Providers (UUIDs) to which another client has written, with the part that is to be set."""
     in_a_row: list[PlacementError] = field(default_factory=list)
     """The errors of ``PASSING`` since an operation was acknowledged."""
 
@@ -183,14 +192,21 @@ class _Run:
 
     def _send_once(self, operation: Operation) -> Result:
         try:
-            if isinstance(operation, DeleteProvider):
+            if isinstance(operation, DeleteProvider) and not operation.by_owner:
                 provider = self.edit.tree.provider(operation.uuid)
                 refuse_if_shared(provider, self.edit.generations, self.api, operation.kept)
             if isinstance(operation, SetAggregates):
                 self._refuse_if_changed(operation.uuid)
-            return send(operation, self.edit.generations, self.api)
+            return send(operation, self._generations(operation), self.api)
         except PlacementError as err:
             return without_frames(err)
+
+    def _generations(self, operation: Operation) -> Mapping[str, int]:
+        """Return the generations under which the part that the operation sets was read."""
+        part = _PARTS.get(type(operation), "inventories")
+        others = {uuid for uuid, read in self.outcome.view.unread.items() if read != part}
+        known = self.edit.generations
+        return {it: known[it] for it in known if it not in others} if others else known
 
     def _refuse_if_changed(self, uuid: str) -> None:
         """Raise ``Conflict`` if another client has set aggregates of the provider.
@@ -210,6 +226,8 @@ class _Run:
             return
         if isinstance(result, UnknownNames):
             self.edit.refused(operation, result.names)
+        elif isinstance(result, Conflict) and isinstance(operation, _SETTERS):
+            self.unread[operation.uuid] = _PARTS[type(operation)]
         elif isinstance(result, (*PASSING, Unreachable)):
             harmless = isinstance(operation, EnsureTrait | EnsureClass)
             self.unsure |= not (is_silence(result) and (result.unsent or harmless))

@@ -5,8 +5,7 @@
     tree.update_inventory("gpu0", {"VGPU": {"total": 8}})
     result = client.update(tree)          # makes Placement equal to the tree
 
-``adapter`` is a keystoneauth adapter, ``root`` the UUID of a root provider.  A root may be used by
-one thread at a time, different roots by different threads.
+``adapter`` is a keystoneauth adapter, ``root`` the UUID of a root provider.
 """
 
 import time
@@ -14,13 +13,14 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from threading import RLock
 from typing import Any, TypeVar
 
 from reportclient.allocations import LazyAllocations, Moves
 from reportclient.calls import Counting
 from reportclient.claims import any_sets
 from reportclient.diff import diff
-from reportclient.errors import Conflict, NotFound, PlacementError
+from reportclient.errors import Conflict, InUse, NotFound, NotOwned, NotSent, PlacementError, Wrong
 from reportclient.http import API, PlacementAPI, as_api
 from reportclient.model import Allocations, Provider, canonical_uuid
 from reportclient.one_provider import OneProvider
@@ -45,34 +45,33 @@ Change = Callable[[ProviderTree], None]
 T = TypeVar("T")
 
 
-class NotOwned(PlacementError):
-    """The tree changes a provider for which ``owns`` is false: nothing more was sent."""
-
-
 @dataclass(frozen=True, slots=True)
 class Result:
     """The result of an update.
 
     ``view`` is the state after the update.  ``done`` are the operations that Placement
     acknowledged.  ``failed`` has the errors of those that it refused, by provider UUID, or by
-    the name of the trait or class.  ``draining`` are the UUIDs of providers with inventory that
-    can't be removed because consumers use it: all of it is reserved.  ``problems`` are changes
-    that were not sent because they are invalid.  ``calls`` is the number of requests.
+    the name of the trait or class.  ``waiting`` has, by provider UUID, why something can't be
+    removed yet: consumers or other services use it.  ``draining`` are the UUIDs of providers of
+    which inventory is reserved until then.  ``problems`` are changes that were left out: names
+    that Placement does not know, or what another client has created below.  ``calls`` is the
+    number of requests.
 
-    What is draining is removed by the first update after its last consumer has gone, unless that
-    update sets it again.
+    What waits is removed by the first update after its last consumer has gone, unless that update
+    sets it again.
     """
 
     view: View
     done: tuple[Operation, ...] = ()
     failed: Mapping[str, PlacementError] = field(default_factory=dict)
+    waiting: Mapping[str, InUse] = field(default_factory=dict)
     draining: frozenset[str] = frozenset()
     problems: tuple[Problem, ...] = ()
     calls: int = 0
 
     @property
     def ok(self) -> bool:
-        """Whether Placement is now equal to the tree."""
+        """Whether all of the tree is in Placement, but for what has to wait."""
         return not self.failed and not self.problems
 
 
@@ -84,10 +83,12 @@ class _Tree(Root):
     """The allocations that the caller has taken and not moved yet."""
     leaving: set[str] = field(default_factory=set)
     """UUIDs of providers that were removed and are in use."""
+    lock: RLock = field(default_factory=RLock)
+    """Held while the view is read or written."""
 
 
 class Client:
-    """A report client.
+    """A report client, which threads may share: those that use the same root wait for each other.
 
     :param adapter: a keystoneauth adapter for Placement (openstacksdk's proxy is one), or an object
         with the method ``request`` of :class:`reportclient.http.API`, such as
@@ -100,7 +101,7 @@ class Client:
         if its policy allows that; 0: one call for each.
     :param owns: returns whether the caller may change a provider; by default all providers of
         the tree, but not its sharing providers.  Children may be created below any provider.
-    :param strict: raise the first refusal or problem instead of returning it in the result.
+    :param strict: raise the first error or problem instead of returning it in the result.
     :param clock: returns seconds of a monotonic clock.
     """
 
@@ -147,7 +148,7 @@ class Client:
         :raises NotFound: there is no such root, and ``name`` is not given.
         :raises reportclient.errors.PlacementError: reading failed.
         """
-        tracked = self._root(root)
+        tracked = self._root_with(root, root)
         try:
             self._attempt(tracked, lambda _: None, request_id)
         except Exception:
@@ -177,9 +178,10 @@ class Client:
         :raises reportclient.errors.PlacementError: the update ended early; acknowledged
             operations stay done.  If ``strict``: the first refusal.
         :raises reportclient.reshape.AllocationsBroken: allocations were lost or invented.
-        :raises NotOwned: the tree changes a provider for which ``owns`` is false.
+        :raises reportclient.errors.Wrong: no Placement takes a change, or it is not the caller's.
+            Nothing was sent.
         :raises ValueError: :meth:`tree` did not return this tree; or ``allocations`` is given
-            but :meth:`allocations` was not called; or, if ``strict``, a change is invalid.
+            but :meth:`allocations` was not called.
         """
         base, desired = tree.base, tree.freeze()
         tracked = self._root_of(tree)
@@ -209,7 +211,7 @@ class Client:
         :raises NotFound: there is no such provider.
         :raises reportclient.errors.PlacementError: as :meth:`update`.
         """
-        tracked = self._root(self._root_uuid_of(provider))
+        tracked = self._root_with(provider, self._root_uuid_of(provider))
 
         def write_change(api: Counting) -> Result:
             tree = tracked.view.edit()
@@ -235,9 +237,7 @@ class Client:
         ``owns`` is not asked: the caller names the provider itself.
         """
         key = canonical_uuid(uuid, "provider")
-        if key not in self._providers:
-            self._providers[key] = OneProvider(key, self.api, self._times)
-        return self._providers[key]
+        return self._providers.setdefault(key, OneProvider(key, self.api, self._times))
 
     def forget(self, uuid: str) -> None:
         """Forget a root or one provider (UUID), also in the store; sends no call."""
@@ -250,10 +250,13 @@ class Client:
     def stale(self, root: str) -> None:
         """Mark the tree of a root (UUID) to be verified before its next use; sends no call."""
         tracked = self._root(root)
-        tracked.view = tracked.view.stale()
+        with tracked.lock:
+            tracked.view = tracked.view.stale()
 
     def delete(self, root: str) -> Result:
-        """Delete a root (UUID) with all below it; drained providers are in ``failed``.
+        """Delete a root (UUID) with all below it, whoever shares it; what is used is drained.
+
+        What is drained is in ``waiting``: delete the root again once nobody uses it.
 
         :raises NotFound: there is no such root.
         :raises reportclient.errors.PlacementError: as :meth:`update`.
@@ -287,8 +290,18 @@ class Client:
             learned = [other.view.names for other in list(self._roots.values())]
             if not tracked.view.generations and learned:
                 tracked.view = replace(tracked.view, names=learned[-1])
-            self._roots[uuid] = tracked
+            self._roots.setdefault(uuid, tracked)  # another thread may have been faster
         return self._roots[uuid]
+
+    def _root_with(self, provider: str, root: str) -> _Tree:
+        """Return a root.  Its tree is read before its next use if it lacks ``provider`` (UUID).
+
+        Absence is no verified view: another service may create the provider at any time.
+        """
+        tracked = self._root(root)
+        if canonical_uuid(provider, "provider") not in tracked.view.snapshot:
+            self.stale(root)
+        return tracked
 
     def _root_of(self, tree: ProviderTree) -> _Tree:
         for uuid in (*tree.base.children(None), *(root.uuid for root in tree.roots)):
@@ -310,14 +323,14 @@ class Client:
         self, tracked: _Tree, function: Callable[[Counting], T], request_id: str | None
     ) -> tuple[T, Counting]:
         """Read the tree if that is due, and call ``function``; raise what it raises."""
-        now = self._clock()
 
         def read_first(api: Counting) -> T:
-            tracked.refresh(api, now)
+            tracked.refresh(api, api.now)
             return function(api)
 
         tagged = self.api.tagged(request_id) if isinstance(self.api, PlacementAPI) else None
-        result, api = tracked.attempt(now, read_first, tagged, urgent=True)
+        with tracked.lock:
+            result, api = tracked.attempt(self._clock(), read_first, tagged, urgent=True)
         if isinstance(result, Exception):
             raise result
         return result, api
@@ -325,14 +338,13 @@ class Client:
     def _attempt_write(
         self, tracked: _Tree, write: Callable[[Counting], Result], request_id: str | None
     ) -> Result:
-        tracked.refusals = Refusals()  # the caller decides when to retry
-        result, api = self._attempt(tracked, write, request_id)
+        with tracked.lock:
+            tracked.refusals = Refusals()  # the caller decides when to retry
+            result, api = self._attempt(tracked, write, request_id)
         result = replace(result, calls=api.calls, done=tuple(api.done))
         if self._strict:
-            for refusal in result.failed.values():
-                raise refusal
-            for problem in result.problems:
-                raise ValueError(str(problem))
+            for err in (*result.failed.values(), *map(NotSent, map(str, result.problems))):
+                raise err
         return result
 
     def _write(
@@ -349,31 +361,40 @@ class Client:
             new = _without_freed(tracked.view, tree, new, leaving, api)
         else:
             moves = Moves.from_allocations(tracked.held, after, tracked.view.snapshot, new)
-        plan = self._plan(tracked.view, new, moves)
+        plan = self._plan(tracked, new, moves)
         outcome = tracked.write(plan, api)
         if outcome.stopped_by is not None:
             raise outcome.stopped_by
         view, refusals = tracked.view, tracked.refusals
-        draining, refused = refusals.draining(), refusals.by_subject
-        leaving |= {s for s in draining if isinstance(refused[s].operation, DeleteProvider)}
+        in_use, refused = refusals.draining(), refusals.by_subject
+        leaving |= {s for s in in_use if isinstance(refused[s].operation, DeleteProvider)}
         leaving &= view.snapshot.providers.keys()
-        draining |= leaving | view.drained.keys()
-        failed = refusals.causes(outcome.failed)
-        return Result(view, (), failed, draining, plan.problems)
+        causes = refusals.causes(outcome.failed)
+        waiting = {k: e for k, e in causes.items() if k in in_use and isinstance(e, InUse)}
+        failed = {key: err for key, err in causes.items() if key not in waiting}
+        for uuid in leaving | view.drained.keys():
+            waiting.setdefault(uuid, InUse(f"provider {uuid} was in use before: still draining"))
+        return Result(view, (), failed, waiting, frozenset(view.drained), plan.problems)
 
-    def _plan(self, view: View, new: Snapshot, moves: Moves) -> Plan:
-        for uuid in new.changed_since(view.snapshot):
-            before = view.snapshot.get(uuid)
-            if self._owns and before and before != new.get(uuid) and not self._owns(before):
+    def _plan(self, tracked: _Tree, new: Snapshot, moves: Moves) -> Plan:
+        """Return the plan of an update.
+
+        :raises reportclient.errors.Wrong: no Placement takes a change, or it is not the caller's.
+        """
+        view, old, root = tracked.view, tracked.view.snapshot, tracked.uuid
+        for uuid in new.changed_since(old):
+            before = old.get(uuid)
+            if before and before != new.get(uuid) and not self._may_change(before, view):
                 raise NotOwned(f"provider {before.name} ({uuid}) is owned by another service")
-        return diff(
-            view.snapshot,
-            new,
-            moves.allocations,
-            names=view.names,
-            foreign=view.sharing if self._owns is None else frozenset(),
-            in_use=moves.in_use,
-        )
+            if self._owns is None and uuid in new and new.root_of(uuid) in view.sharing:
+                raise NotOwned(f"the parent of provider {uuid} is owned by another service")
+        plan = diff(old, new, moves.allocations, names=view.names, in_use=moves.in_use, owned=root)
+        if wrong := tuple(problem for problem in plan.problems if problem.wrong):
+            raise Wrong("; ".join(map(str, wrong)), problems=wrong)
+        return plan
+
+    def _may_change(self, provider: Provider, view: View) -> bool:
+        return self._owns(provider) if self._owns else provider.uuid not in view.sharing
 
 
 def _without_freed(

@@ -49,6 +49,7 @@ def diff(  # noqa: PLR0913  the result depends on each of them
     names: Names | None = None,
     foreign: frozenset[str] = frozenset(),
     in_use: AbstractSet[str] = frozenset(),
+    owned: str | None = None,
 ) -> Plan:
     """Return the operations that turn ``old`` into ``new``.
 
@@ -58,11 +59,12 @@ def diff(  # noqa: PLR0913  the result depends on each of them
     :param names: the traits and classes that Placement has.
     :param foreign: UUIDs of providers that are never written; changes to them become problems.
     :param in_use: UUIDs of providers on which other consumers hold allocations.
+    :param owned: the root (UUID) whose tree is the caller's: it is deleted whoever shares it.
     :raises ValueError: allocations are to be moved, but no provider in use has
         inventory that may be written.
     """
     used = in_use | used_providers(allocations or {})
-    return _Differ(old, new, allocations, names or Names(), foreign, used).plan()
+    return _Differ(old, new, allocations, names or Names(), foreign, used, owned).plan()
 
 
 @dataclass(slots=True)
@@ -73,6 +75,7 @@ class _Differ:
     names: Names
     foreign: frozenset[str]
     in_use: AbstractSet[str]
+    owned: str | None
     problems: list[Problem] = field(default_factory=list)
 
     def plan(self) -> Plan:
@@ -108,14 +111,15 @@ class _Differ:
             return False
         return True
 
-    def _problem(self, provider: Provider, text: str) -> None:
-        self.problems.append(Problem(provider.uuid, provider.name, text))
+    def _problem(self, provider: Provider, text: str, *, wrong: bool = False) -> None:
+        self.problems.append(Problem(provider.uuid, provider.name, text, wrong=wrong))
 
     # -- providers
 
     def _deletes(self, gone: Iterable[str]) -> Iterator[DeleteProvider]:
         for provider in reversed(list(self.old.parents_first(gone))):
-            yield DeleteProvider(provider.uuid)
+            by_owner = self.old.root_of(provider.uuid) == self.owned
+            yield DeleteProvider(provider.uuid, by_owner=by_owner)
 
     # -- traits, aggregates and inventory
 
@@ -128,10 +132,11 @@ class _Differ:
     def _sendable_traits(self, provider: Provider) -> frozenset[str]:
         problems = {name: name_problem(name, "trait") for name in provider.traits}
         absent = provider.traits & self.names.absent_traits
-        problems.update({name: _unknown("trait", name) for name in absent})
         for problem in sorted(text for text in problems.values() if text):
-            self._problem(provider, f"{problem}; left out")
-        return frozenset(name for name, text in problems.items() if text is None)
+            self._problem(provider, f"{problem}; left out", wrong=True)
+        for name in sorted(absent):
+            self._problem(provider, f"{_unknown('trait', name)}; left out")
+        return frozenset(name for name, text in problems.items() if text is None) - absent
 
     def _aggregates(self, staying: Iterable[str]) -> Iterator[SetAggregates]:
         for provider, before in self._pairs(staying):
@@ -158,7 +163,8 @@ class _Differ:
             if (text := name_problem(name, "resource class") or record.problem())
         ]
         if bad:
-            self._problem(provider, f"{'; '.join(bad)}; its inventory is not changed")
+            text = f"{'; '.join(bad)}; its inventory is not changed"
+            self._problem(provider, text, wrong=True)
         return not bad
 
     def _reshape(self, inventories: Iterable[SetInventory], gone: set[str]) -> Iterator[Reshape]:

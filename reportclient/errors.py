@@ -4,8 +4,14 @@ Every error has the ``request_id`` of Placement's answer, if there is one, to fi
 Placement's log.
 """
 
-from typing import Any, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeGuard, TypeVar
 
+if TYPE_CHECKING:
+    from reportclient.plan import Problem
+
+Next: TypeAlias = Literal["retry", "candidate", "wait", "operator", "code"]
+"""What the caller does next: the same again, with another candidate, again once consumers or other
+services have released it, after an operator's work, or not before the calling code is corrected."""
 E = TypeVar("E", bound=BaseException)
 
 
@@ -25,6 +31,7 @@ class PlacementError(Exception):
     ``None`` if there was no such answer.
     """
 
+    next: ClassVar[Next] = "retry"
     status: int | None = None
     code: str | None = None
     detail: str | None = None
@@ -71,9 +78,13 @@ class ServerFault(Unreachable):
 class AuthenticationFailed(Unreachable):
     """Keystone or Placement did not accept the credentials.  Next: the operator corrects them."""
 
+    next: ClassVar[Next] = "operator"
+
 
 class Forbidden(PlacementError):
     """403: the user may not make this call.  Next: the operator grants the role."""
+
+    next: ClassVar[Next] = "operator"
 
 
 class Conflict(PlacementError):
@@ -90,6 +101,8 @@ class NotFound(PlacementError):
 class InUse(PlacementError):
     """409: consumers or providers use what was to be removed.  Next: the operator moves them."""
 
+    next: ClassVar[Next] = "wait"
+
     classes: frozenset[str] = frozenset()
     """Classes of which consumers hold more than an inventory leaves, so that it was not sent."""
 
@@ -105,6 +118,8 @@ class Kept(InUse):
 class NameTaken(PlacementError):
     """409 ``placement.duplicate_name``: another provider has this name.  Next: see the message."""
 
+    next: ClassVar[Next] = "operator"
+
 
 class AlreadyThere(PlacementError):
     """409: a provider with this UUID exists, after a lost reply or created by another client.
@@ -119,15 +134,39 @@ class UnknownNames(PlacementError):
     Next: the client creates custom ones, leaves out others, and plans again.
     """
 
+    next: ClassVar[Next] = "code"
+
     names: frozenset[str] = frozenset()
 
 
 class Rejected(PlacementError):
     """Any other 4xx: the request is wrong.  Next: the author corrects the calling code."""
 
+    next: ClassVar[Next] = "code"
+
+
+class NoCapacity(Rejected):
+    """409: an allocation does not fit.  Next: the caller takes another candidate."""
+
+    next: ClassVar[Next] = "candidate"
+
+
+class Wrong(PlacementError, ValueError):
+    """Data that no Placement takes: nothing was sent.  Next: the author corrects the calling code.
+
+    ``problems`` has one entry for each wrong value.
+    """
+
+    next: ClassVar[Next] = "code"
+    problems: "tuple[Problem, ...]" = ()
+
+
+class NotOwned(Wrong):
+    """The change is of a provider that another service owns: nothing was sent."""
+
 
 class NotSent(PlacementError):
-    """An operation was not sent because an operation that it requires was refused."""
+    """Not sent: what it requires was refused, or is not as it was.  Next: read the text."""
 
 
 class TooOld(PlacementError):
@@ -136,11 +175,15 @@ class TooOld(PlacementError):
     ``newest`` is the newest microversion that it supports, if known.
     """
 
+    next: ClassVar[Next] = "operator"
+
     newest: str | None = None
 
 
 class TooNew(PlacementError):
     """This Placement supports no microversion of this client.  Next: upgrade the client."""
+
+    next: ClassVar[Next] = "operator"
 
 
 PLAN_ANEW = (AlreadyThere, Conflict, NotFound, UnknownNames)

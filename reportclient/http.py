@@ -84,7 +84,7 @@ class _InVain:
 
 
 class PlacementAPI:
-    """Placement over HTTP.
+    """Placement over HTTP, which threads may share.
 
     :param adapter: a keystoneauth adapter, such as openstacksdk's ``Connection.placement``.
     :param on_answer: called after each HTTP answer, of any status.

@@ -5,27 +5,38 @@ A part of it (inventory, traits, aggregates) is read when it is first used, and 
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
+from threading import RLock
 from typing import Any
 
 from reportclient.calls import send
-from reportclient.errors import Conflict, NotFound, PlacementError, UnknownNames
+from reportclient.errors import Conflict, NotFound, UnknownNames
 from reportclient.http import API
 from reportclient.model import Inventory, read_aggregates, read_inventory, read_traits
 from reportclient.names import is_custom
-from reportclient.plan import (
-    CreateProvider,
-    DeleteProvider,
-    EnsureClass,
-    EnsureTrait,
-    SetAggregates,
-    SetInventory,
-    SetTraits,
-)
+from reportclient.plan import SETTERS, CreateProvider, DeleteProvider, EnsureClass, EnsureTrait
 from reportclient.reader import Listed, part_of, provider_by_uuid, read_part
 from reportclient.root import retrying
 from reportclient.schedule import Times
 
-_SET = {"inventories": SetInventory, "traits": SetTraits, "aggregates": SetAggregates}
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The parts that are known, as they were at a generation; both are replaced together."""
+
+    generation: int = -1
+    parts: Mapping[str, Any] = field(default_factory=dict)
+
+    def having(self, part: str, value: Any, generation: int, *, written: bool) -> "_Known":
+        """Return it with a part that was written, or read.
+
+        Another generation than before is then another client's write.
+        """
+        same = written or generation == self.generation
+        parts = {**(self.parts if same else {}), part: value}
+        if part == "aggregates":  # below microversion 1.19 their writes move no generation
+            del parts[part]
+        return _Known(generation, parts)
 
 
 class OneProvider:
@@ -34,14 +45,16 @@ class OneProvider:
     What was read or written once is known, until another client's write is met: then it is read
     and changed again, and the other client's change stays.  Custom traits and classes are created.
     Each method raises :class:`reportclient.errors.PlacementError` if a call fails.
+
+    Threads may share it: reads and writes of what is known wait for each other.
     """
 
     def __init__(self, uuid: str, api: API, times: Times) -> None:
         self.uuid = uuid
         self._api = api
-        self._parts: dict[str, Any] = {}
-        self._generations: dict[str, int] = {}
-        self._retrying = retrying(lambda err: isinstance(err, Conflict), times)
+        self._known = _Known()
+        self._lock = RLock()
+        self._times = times
 
     def listed(self) -> Listed | None:
         """Return its item of ``GET /resource_providers``; ``None`` if it does not exist."""
@@ -58,17 +71,20 @@ class OneProvider:
         :raises reportclient.errors.NameTaken: another provider has this name.
         :raises reportclient.errors.Conflict: there is no such parent.
         """
-        reply = send(CreateProvider(self.uuid, name, parent), {}, self._api)
-        self._generations = {self.uuid: reply["generation"]}
-        self._parts = {"inventories": {}, "traits": frozenset(), "aggregates": frozenset()}
+        with self._lock:
+            reply = send(CreateProvider(self.uuid, name, parent), {}, self._api)
+            self._known = _Known(
+                reply["generation"],
+                {"inventories": {}, "traits": frozenset(), "aggregates": frozenset()},
+            )
 
     def delete(self) -> None:
         """Delete the provider; it may be gone already.
 
         :raises reportclient.errors.InUse: consumers use it.
         """
-        self._parts = {}
-        with suppress(NotFound):
+        with self._lock, suppress(NotFound):
+            self._known = _Known()
             send(DeleteProvider(self.uuid), {}, self._api)
 
     @property
@@ -119,39 +135,32 @@ class OneProvider:
         self._change("aggregates", lambda old: old - gone)
 
     def _read(self, part: str) -> Any:
-        if part not in self._parts:
-            value, generation = read_part(self.uuid, part, self._api)
-            if self._generations.get(self.uuid) != generation:
-                self._parts = {}  # another client has written
-            self._generations = {self.uuid: generation}
-            self._note(part, value)
-            return value
-        return self._parts[part]
-
-    def _note(self, part: str, value: Any) -> None:
-        self._parts[part] = value
-        if part == "aggregates":  # below microversion 1.19 their writes move no generation
-            del self._parts[part]
+        with self._lock:
+            if part not in self._known.parts:
+                value, generation = read_part(self.uuid, part, self._api)
+                self._known = self._known.having(part, value, generation, written=False)
+                return value
+            return self._known.parts[part]
 
     def _change(self, part: str, change: Callable[[Any], Any]) -> None:
-        self._retrying(self._change_once, part, change)
+        tries = retrying(lambda err: isinstance(err, Conflict), self._times)
+        tries(self._change_once, part, change)
 
     def _change_once(self, part: str, change: Callable[[Any], Any]) -> None:
-        before = self._read(part)
-        after = change(before)
-        if after == before:
-            return
-        operation = _SET[part](self.uuid, after)
-        ensure = EnsureTrait if part == "traits" else EnsureClass
-        try:
+        with self._lock:
+            before = self._read(part)
+            after = change(before)
+            if after == before:
+                return
+            generations = {self.uuid: self._known.generation}
+            operation = SETTERS[part](self.uuid, after)
+            ensure = EnsureTrait if part == "traits" else EnsureClass
+            known, self._known = self._known, _Known()  # what it is after an error is unknown
             try:
-                reply = send(operation, self._generations, self._api)
+                reply = send(operation, generations, self._api)
             except UnknownNames:
                 for name in filter(is_custom, {*after} - {*before}):
                     send(ensure(name), {}, self._api)
-                reply = send(operation, self._generations, self._api)
-        except PlacementError:
-            self._parts = {}
-            raise
-        self._generations = {self.uuid: reply["resource_provider_generation"]}
-        self._note(part, after)
+                reply = send(operation, generations, self._api)
+            generation = reply["resource_provider_generation"]
+            self._known = known.having(part, after, generation, written=True)

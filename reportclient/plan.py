@@ -67,11 +67,13 @@ class SetInventories:
 class DeleteProvider:
     """Delete a provider that has no children and no allocations.
 
-    ``kept``: why it is not deleted, but only drained; nothing is sent.
+    ``kept``: why it is not deleted, but only drained; nothing is sent.  ``by_owner``: its owner
+    withdraws it, whoever shares it.
     """
 
     uuid: str
     kept: str = ""
+    by_owner: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,8 @@ class SetInventory:
     drains: Mapping[str, int] = field(default_factory=dict)
 
 
+SETTERS = {"inventories": SetInventory, "traits": SetTraits, "aggregates": SetAggregates}
+"""The operations that replace a part of a provider, which its generation protects."""
 NameOperation: TypeAlias = EnsureTrait | EnsureClass
 ProviderOperation: TypeAlias = (
     CreateProvider | UpdateProvider | DeleteProvider | SetTraits | SetAggregates | SetInventory
@@ -115,13 +119,14 @@ class Problem:
     """A change that is not sent, since it is invalid or another service owns the provider.
 
     ``uuid`` and ``provider`` are the provider's UUID and name.  ``kept``: the provider was to be
-    deleted, and only stays for the sake of another service.
+    deleted, and only stays for the sake of another service.  ``wrong``: no Placement takes it.
     """
 
     uuid: str
     provider: str
     text: str
     kept: bool = False
+    wrong: bool = False
 
     def __str__(self) -> str:
         return f"provider {self.provider} ({self.uuid}): {self.text}"

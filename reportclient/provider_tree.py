@@ -39,7 +39,10 @@ InventoryDict = Mapping[str, Mapping[str, Any] | Inventory]
 
 
 class ProviderTree:
-    """The tree of a root provider, and its sharing providers as further roots."""
+    """The tree of a root provider, and its sharing providers as further roots.
+
+    One thread at a time may use it.
+    """
 
     lock: ClassVar[AbstractContextManager[None]] = nullcontext()
     """A context manager that does nothing, for code that takes the lock of all of Nova's trees."""

@@ -16,6 +16,7 @@ from reportclient import forms
 from reportclient.errors import NotFound, Rejected, UnknownNames
 from reportclient.http import API
 from reportclient.model import SHARES_VIA_AGGREGATE, Provider
+from reportclient.plan import SETTERS
 from reportclient.snapshot import Snapshot
 from reportclient.view import View, still_drained
 
@@ -91,6 +92,40 @@ def refresh(  # noqa: PLR0913  all but three are keywords
                 members += read_all(below, lone=False)
                 seen |= {uuid, *(item["uuid"] for item in below)}
     return replace(_view_of(view, root, members, sharing), modified=modified)
+
+
+def with_unread(view: View, api: API) -> View:
+    """Return the view with its ``unread`` providers read; 3 GETs each.
+
+    The part that is to be set is read last: only writes between this GET and its PUT conflict.  If
+    others came before, the provider stays ``unread``.  The view is stale if a generation went back.
+
+    :raises reportclient.errors.PlacementError: reading failed; ``NotFound``: it was deleted.
+    """
+    generations, unread = dict(view.generations), dict[str, str]()
+    changed: dict[str, Provider | None] = {}
+    for uuid, last in view.unread.items():
+        values, seen = dict[str, Any](), set[int]()
+        for part in sorted(SETTERS, key=last.__eq__):
+            values[part], generations[uuid] = read_part(uuid, part, api)
+            seen.add(generations[uuid])
+        if min(seen) < view.generations.get(uuid, 0):  # Placement was restored: all may differ
+            return view.stale()
+        values["inventory"] = values.pop("inventories")
+        changed[uuid] = replace(view.snapshot.providers[uuid], **values)
+        if len(seen) > 1:
+            unread[uuid] = last
+    snapshot = view.snapshot.with_changes(changed)
+    return replace(
+        view,
+        snapshot=snapshot,
+        generations=generations,
+        names=view.names.including(filter(None, changed.values())),
+        drained=still_drained(view.drained, snapshot.get),
+        certain=True,
+        unread=unread,
+        modified="",
+    )
 
 
 def with_lone_root(view: View, uuid: str, api: API) -> View | None:
@@ -299,7 +334,8 @@ def has_generation(view: View, item: Listed) -> bool:
     Names and aggregates may have, since some of their writes move no generation.
     """
     uuid: str = item["uuid"]
-    return uuid in view.snapshot and view.generations.get(uuid) == item["generation"]
+    is_known = uuid in view.snapshot and uuid not in view.unread
+    return is_known and view.generations.get(uuid) == item["generation"]
 
 
 def _unchanged(view: View, item: Listed) -> _Read | None:

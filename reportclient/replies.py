@@ -13,6 +13,7 @@ from reportclient.errors import (
     Forbidden,
     InUse,
     NameTaken,
+    NoCapacity,
     NotFound,
     PlacementError,
     Rejected,
@@ -31,8 +32,11 @@ _CODES: dict[str, type[PlacementError]] = {
     "placement.duplicate_name": NameTaken,
     "placement.resource_provider.cannot_delete_parent": Conflict,
 }
-_OF_NAMES = ("/traits/", "/resource_classes/")
-"""Paths whose 409 has no code of its own: the name is in use."""
+_WITHOUT_CODE = {
+    **dict.fromkeys(("/traits/", "/resource_classes/"), InUse),
+    **dict.fromkeys(("/allocations", "/reshaper"), NoCapacity),
+}
+"""The errors of a 409 without a code of its own, by the beginning of the path."""
 _TOO_LONG = frozenset({414, 431})
 _NAME = re.compile(r"[A-Z][A-Z0-9_]+")
 _UNKNOWN_TRAITS = re.compile(r"No such trait(?:\(s\)|s)?:? (?P<names>.+?)\.?\s*$")
@@ -104,8 +108,8 @@ def _error(what: str, path: str, response: Any) -> PlacementError:
         kind = AlreadyThere
     if kind is Rejected and _CHANGED.search(text):
         kind = Conflict
-    if status == 409 and path.startswith(_OF_NAMES):
-        kind = InUse
+    if kind is Rejected and status == 409:
+        kind = next((it for start, it in _WITHOUT_CODE.items() if path.startswith(start)), kind)
     names = _unknown_names(text) if status == 400 else frozenset()
     if names:
         return UnknownNames(text, request_id=request_id, names=names)

@@ -32,7 +32,14 @@ from reportclient.errors import (
 )
 from reportclient.http import API
 from reportclient.plan import CreateProvider, DeleteProvider, Operation, Plan, with_bulk_writes
-from reportclient.reader import Listed, has_generation, members_of, refresh, with_lone_root
+from reportclient.reader import (
+    Listed,
+    has_generation,
+    members_of,
+    refresh,
+    with_lone_root,
+    with_unread,
+)
 from reportclient.refusals import (
     ForeignClasses,
     Refusals,
@@ -46,10 +53,10 @@ from reportclient.view import View
 
 LOG = logging.getLogger(__name__)
 
-ATTEMPTS = 5
+ATTEMPTS = 10
 """Maximum number of tries in one attempt, if other clients write in between."""
-FIRST_PAUSE = 0.05
-"""Maximum of the random seconds between the first two tries; it doubles with each further one."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 0.5
+"""Maximum of the random seconds between the first two tries, doubled with each further one."""
 
 T = TypeVar("T")
 
@@ -162,6 +169,10 @@ class Root:
             self.refusals.resend()
         if not self.is_due(now):
             return False
+        if not self.schedule.is_due(now, self.times) and self.view.unread:
+            self.view = with_unread(self.view, api)
+            if self.view.certain:
+                return True
         if self.schedule.repeats("unknown names", now, UPGRADES_SEEN_WITHIN):
             self.view = replace(self.view, names=self.view.names.without_absent())
         audit = self.schedule.audits(now, self.times)
@@ -179,7 +190,8 @@ class Root:
 
     def is_due(self, now: float) -> bool:
         """Return whether the tree has to be read before the view is used."""
-        return not self.view.certain or self.schedule.is_due(now, self.times)
+        known = self.view.certain and not self.view.unread
+        return not known or self.schedule.is_due(now, self.times)
 
     def verified(self, listed: Listed | None, now: float) -> bool:
         """Return whether nothing has changed according to ``listed``; then the view is verified.
@@ -355,7 +367,7 @@ def retrying(is_race: Callable[[BaseException], bool], times: Times) -> Retrying
     """Return tries that end at the first error that is no race with another client."""
     return Retrying(
         stop=stop_after_attempt(ATTEMPTS),
-        wait=wait_random_exponential(FIRST_PAUSE),
+        wait=wait_random_exponential(FIRST_PAUSE, LONGEST_PAUSE),
         retry=retry_if_exception(is_race),
         sleep=times.pause or sleep,
         reraise=True,

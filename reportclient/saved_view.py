@@ -64,7 +64,7 @@ def provider_row(provider: Provider) -> list[Any]:
 def view_fields(view: View) -> dict[str, Any]:
     """Return the rest of a view, besides the providers, as JSON values."""
     return {
-        "generations": dict(view.generations),
+        "generations": {k: v for k, v in view.generations.items() if k not in view.unread},
         "sharing": sorted(view.sharing),
         "drained": {uuid: dict(before) for uuid, before in view.drained.items()},
         "drained_since": dict(view.drained_since),
@@ -148,7 +148,8 @@ class FileStore:
     """A directory with a file for each root; the ``store`` of a client.
 
     Without a usable file the tree is read from Placement, which is always right: so a damaged file
-    counts as none, and an error of the disk is logged and stops no report.
+    counts as none, and an error of the disk is logged and stops no report.  Threads may share it,
+    each root used by one at a time.
     """
 
     def __init__(self, directory: Path | str) -> None:

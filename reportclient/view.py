@@ -74,7 +74,9 @@ class View:
     ``drained``: classes that are fully reserved because they could not be removed, by provider
     UUID and class, with the amount that was reserved before; ``drained_since``: since when, by
     provider UUID, in seconds since the epoch.  ``certain``: false if Placement may differ, since
-    nothing was read yet or a reply was lost; then read before the next write.
+    nothing was read yet or a reply was lost; then read before the next write.  ``unread``: the
+    providers (UUIDs) to which another client was writing, with the part (such as ``traits``) that
+    was read under their generation: others may differ.
     ``modified``: when the tree's newest provider was written, as Placement has listed it (an HTTP
     date); empty if that is unknown, as after a write of this client.
     """
@@ -87,6 +89,7 @@ class View:
     drained_since: Mapping[str, float] = field(default_factory=dict)
     certain: bool = False
     modified: str = ""
+    unread: Mapping[str, str] = field(default_factory=dict)
 
     def edit(self) -> ProviderTree:
         """Return a mutable tree that starts from this view; drained classes are shown open."""
@@ -114,7 +117,7 @@ class View:
 
     def stale(self) -> "View":
         """Return this view marked as uncertain, so that it is verified before the next write."""
-        return replace(self, certain=False)
+        return replace(self, certain=False, unread={})
 
 
 class ViewEdit:
@@ -168,6 +171,7 @@ class ViewEdit:
             drained=still_drained(self._drained, self.tree.provider),
             certain=certain,
             modified=self._modified,
+            unread={},
         )
 
     def _note_generation(self, uuid: str, reply: Mapping[str, Any]) -> None:

@@ -15,8 +15,7 @@ from uuid import NAMESPACE_DNS, uuid3
 
 from keystoneauth1 import adapter, session, token_endpoint
 
-from reportclient.client import Client, Result
-from reportclient.provider_tree import ProviderData
+from reportclient import Client, ProviderData, Result
 
 PREFIX = "CUSTOM_ACCEL_"
 """All traits of this service begin so; only its devices have any."""
@@ -72,8 +71,8 @@ def main(client: Client, node: str, words: list[str]) -> str:
     if root is None:
         return f"nova-compute has not created {node} yet"
     result = report(client, root, parsed(node, words))
-    refused = "; ".join(str(err) for err in result.failed.values())
-    return f"{len(result.done)} changes, {result.calls} calls{refused and '; refused: '}{refused}"
+    left = "; ".join(map(str, (*result.failed.values(), *result.waiting.values())))
+    return f"{len(result.done)} changes, {result.calls} calls{left and '; left: '}{left}"
 
 
 if __name__ == "__main__":

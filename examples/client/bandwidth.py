@@ -14,7 +14,7 @@ from uuid import UUID, uuid5
 
 from keystoneauth1 import adapter, session, token_endpoint
 
-from reportclient.client import Client, Result
+from reportclient import Client, Result
 
 NAMESPACE = UUID("87ee7d5c-73bb-11e8-9008-c4d987b2a692")
 """Of the agent's UUIDs; an agent's hypervisors are in its configuration."""
@@ -70,7 +70,8 @@ def main(client: Client, node: str, words: list[str]) -> str:
         return f"nova-compute has not created {node} yet"
     agent = f"{node}:Open vSwitch agent"
     result = report(client, root, agent, parsed(agent, words))
-    text = "; ".join(map(str, (*result.failed.values(), *result.problems))) or "all is reported"
+    left = (*result.failed.values(), *result.waiting.values(), *result.problems)
+    text = "; ".join(map(str, left)) or "all is reported"
     return f"{len(result.done)} changes, {result.calls} calls; {text}"
 
 

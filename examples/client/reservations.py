@@ -14,9 +14,8 @@ from uuid import UUID, uuid5
 
 from keystoneauth1 import adapter, session, token_endpoint
 
-from reportclient.client import Client
+from reportclient import Client, OneProvider
 from reportclient.errors import AlreadyThere, InUse, PlacementError
-from reportclient.one_provider import OneProvider
 
 NAMESPACE = UUID("0d6f4a8e-5c1b-4c53-9f0e-2b7a4f1d9c35")
 

@@ -76,9 +76,9 @@ class Endpoints:
             wanted = {canonical(item) for item in value.removeprefix("in:").split(",")}
             return lambda row: bool(row.aggregates & wanted)
         if key == "required" and not value.startswith("in:"):
-            wanted = {name.lstrip("!"): not name.startswith("!") for name in value.split(",")}
-            self.store.require_traits(wanted)
-            return lambda row: all((name in row.traits) is has for name, has in wanted.items())
+            traits = {name.lstrip("!"): not name.startswith("!") for name in value.split(",")}
+            self.store.require_traits(traits)
+            return lambda row: all((name in row.traits) is has for name, has in traits.items())
         raise AssertionError(f"the fake Placement does not model the filter {key}={value}")
 
     # -- inventories, traits, aggregates and usages of a provider

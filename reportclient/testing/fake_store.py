@@ -19,6 +19,7 @@ from reportclient.errors import (
     Conflict,
     InUse,
     NameTaken,
+    NoCapacity,
     NotFound,
     Rejected,
     UnknownNames,
@@ -297,13 +298,15 @@ class Store:
     ) -> None:
         record = row.inventory.get(name)
         if record is None:
-            raise Rejected(f"Inventory for '{name}' on resource provider '{row.uuid}' invalid.")
+            raise NoCapacity(f"Inventory for '{name}' on resource provider '{row.uuid}' invalid.")
         if not record["min_unit"] <= amount <= record["max_unit"] or amount % record["step_size"]:
-            raise Rejected(f"{amount} of {name} violates min_unit, max_unit or step_size")
+            raise NoCapacity(f"{amount} of {name} violates min_unit, max_unit or step_size")
         capacity = (record["total"] - record["reserved"]) * record["allocation_ratio"]
         used = self.used(row.uuid, name)
         if used > capacity and not 0 < before[row.uuid, name] >= used:
-            raise Rejected(f"{name} on {row.uuid}: the requested amount would exceed the capacity")
+            raise NoCapacity(
+                f"{name} on {row.uuid}: the requested amount would exceed the capacity"
+            )
 
     def reshape(
         self,

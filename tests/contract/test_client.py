@@ -2,11 +2,23 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from reportclient.client import Client, NotOwned, Result
-from reportclient.errors import InUse, NotFound, Rejected, Unreachable
+from reportclient.client import Client, Result
+from reportclient.errors import (
+    Conflict,
+    Forbidden,
+    InUse,
+    NoCapacity,
+    NotFound,
+    NotOwned,
+    Rejected,
+    Unreachable,
+    Wrong,
+)
+from reportclient.provider_tree import ProviderTree
 from reportclient.saved_view import FileStore
 from reportclient.schedule import Times
 from tests.contract.test_report_client import full, shared_storage
@@ -33,6 +45,22 @@ def test_a_root_that_is_not_there_is_an_error_or_begun(nova: World, client: Clie
     assert [root.name for root in tree.roots] == ["pool"]
     assert client.update(tree).ok
     assert client.find_provider("pool") == OTHER and client.find_provider("nobody") is None
+
+
+def test_absence_is_no_verified_view(nova: World, client: Client) -> None:
+    """A service that boots beside nova-compute asks before the root is there."""
+    for _ in range(2):  # it is deleted and made again
+        with pytest.raises(NotFound):
+            client.tree(OTHER)
+        nova.stranger.create_provider("host2", OTHER)
+        assert client.tree(OTHER).exists("host2")
+        nova.stranger.delete_provider(OTHER)
+        client.stale(OTHER)
+    nova.stranger.create_provider("host2", OTHER)
+    assert client.edit(OTHER, lambda tree: tree.add_traits(OTHER, "CUSTOM_GOLD")).ok
+    child = nova.stranger.create_child(OTHER, "child")
+    assert client.edit(child, lambda tree: tree.add_traits(child, "CUSTOM_GOLD")).ok
+    assert nova.truth(OTHER).get(child).traits == {"CUSTOM_GOLD"}
 
 
 def test_an_update_sends_what_differs_and_tells_what_was_done(nova: World, client: Client) -> None:
@@ -91,6 +119,32 @@ def test_one_provider_is_edited_again_after_a_conflict(nova: World, client: Clie
     assert nova.truth().get(CHILD).traits == {"CUSTOM_GOLD", "HW_CPU_X86_AVX", "HW_CPU_X86_AVX2"}
 
 
+def test_a_write_between_the_reads_after_a_conflict_stays(nova: World) -> None:
+    """The part that was read last is written at once, the others are read again first."""
+    armed: list[str] = []
+
+    class Late:
+        def request(self, method: str, path: str, **more: Any) -> dict[str, Any]:
+            reply = nova.api.request(method, path, **more)
+            if method == "GET" and path in armed:
+                armed.remove(path)
+                nova.stranger.add_trait(CHILD, "HW_CPU_X86_AVX2")
+            return reply
+
+    client = Client(Late())
+    client.tree(ROOT)
+    nova.stranger.add_trait(CHILD, "HW_CPU_X86_AVX")
+    armed.append(f"/resource_providers/{CHILD}/aggregates")
+    vgpus = {"VGPU": {"total": 3}}
+    asked = calls(nova, lambda: client.edit(CHILD, lambda it: it.update_inventory(CHILD, vgpus)))
+    own = [each for each in asked if each in ("PUT inventories", "GET inventories")]
+    assert not armed and own == ["PUT inventories", "GET inventories", "PUT inventories"], asked
+    assert client.edit(CHILD, lambda tree: tree.add_traits(CHILD, "HW_CPU_X86_SSE")).ok
+    child, cpu = nova.truth().get(CHILD), "HW_CPU_X86_"
+    assert child.traits == {"CUSTOM_GOLD", f"{cpu}AVX", f"{cpu}AVX2", f"{cpu}SSE"}
+    assert child.inventory == {"VGPU": full(3)}
+
+
 def test_a_provider_is_edited_by_who_does_not_know_its_tree(nova: World) -> None:
     assert Client(nova.api).edit(GRANDCHILD, lambda tree: tree.remove(GRANDCHILD)).ok
     assert GRANDCHILD not in nova.truth()
@@ -124,8 +178,8 @@ def test_what_shares_with_the_tree_is_changed_by_who_says_it_owns_it(nova: World
         tree.update_inventory("storage", {"DISK_GB": {"total": 200}})
         return client.update(tree)
 
-    result = full_of_disks(Client(nova.api))
-    assert not result.done and [problem.uuid for problem in result.problems] == [OTHER]
+    with pytest.raises(NotOwned, match="storage"):
+        full_of_disks(Client(nova.api))
     result = full_of_disks(Client(nova.api, owns=lambda provider: provider.uuid == OTHER))
     assert result.ok and nova.truth(OTHER).get(OTHER).inventory["DISK_GB"].total == 200
 
@@ -210,13 +264,45 @@ def test_allocations_move_once_for_each_time_they_were_asked(
     assert not caplog.records, "the caller has the error, and logs it or not"
 
 
-def test_what_can_not_be_sent_is_raised_where_the_caller_is_strict(nova: World) -> None:
-    strict = Client(nova.api, strict=True)
-    tree = strict.tree(ROOT)
-    tree.update_inventory(ROOT, {"VCPU": {"total": 8, "reserved": 9}})
-    with pytest.raises(ValueError, match="VCPU"):
-        strict.update(tree)
-    assert nova.truth().get(ROOT).inventory["VCPU"].reserved == 0
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda tree: tree.update_inventory(SECOND, {"VGPU": {"total": 8, "reserved": 9}}),
+        lambda tree: tree.update_inventory(SECOND, {"VGPU": {"total": 0}}),
+        lambda tree: tree.update_inventory(SECOND, {"not a class": {"total": 1}}),
+        lambda tree: tree.update_inventory(SECOND, {"VGPU": {"total": "8"}}),
+        lambda tree: tree.add_traits(SECOND, "not a trait"),
+        lambda tree: tree.add_aggregates(SECOND, "not a UUID"),
+        lambda tree: tree.new_child("n" * 201, SECOND),
+        lambda tree: tree.add_traits(CHILD, "CUSTOM_OF_ANOTHER"),
+    ],
+)
+def test_wrong_data_is_a_value_error_before_a_call(nova: World, change: Any) -> None:
+    client = Client(nova.api, owns=lambda provider: provider.uuid != CHILD)
+    client.tree(ROOT)
+
+    def update(tree: ProviderTree) -> None:
+        tree.add_traits(ROOT, "CUSTOM_ELSEWHERE")
+        change(tree)
+
+    def refused() -> None:
+        with pytest.raises(ValueError, match="^(provider|a provider|aggregate|trait)"):
+            client.edit(ROOT, update)
+
+    assert calls(nova, refused) == []
+
+
+def test_errors_say_what_to_do_next(nova: World, client: Client) -> None:
+    nova.stranger.set_inventory(SECOND, {"VGPU": {"total": 1}})
+    held = {"allocations": {SECOND: {"resources": {"VGPU": 2}}}, "project_id": "p", "user_id": "u"}
+    body = {**held, "consumer_generation": None, "consumer_type": "INSTANCE"}
+    with pytest.raises(NoCapacity) as caught:
+        client.api.request("PUT", f"/allocations/{GUESTS[0]}", json=body, needs="1.38")
+    assert caught.value.next == "candidate"
+    with pytest.raises(Rejected) as wrong:
+        client.api.request("PUT", f"/allocations/{GUESTS[0]}", json={}, needs="1.38")
+    assert (wrong.value.next, Wrong.next, InUse.next) == ("code", "code", "wait")
+    assert (Conflict.next, Unreachable.next, Forbidden.next) == ("retry", "retry", "operator")
 
 
 def test_a_second_root_knows_the_names_that_the_first_has_made(nova: World, client: Client) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from reportclient.client import Client, NotOwned
-from reportclient.errors import Conflict, NameTaken, Rejected
+from reportclient.client import Client
+from reportclient.errors import Conflict, NameTaken, NotOwned, NotSent, Rejected
 from tests.agents import NODE, Agent, Small, child_uuid, devices, inventory
 from tests.agents import ROOT as HOST
 from tests.contract.test_report_client import full
@@ -107,6 +107,9 @@ def test_a_removal_that_leaves_a_provider_to_its_strange_child_is_not_ok(
     tree.add_traits(GRANDCHILD, *traits)
     nova.stranger.create_child(SECOND, "theirs", OTHER)
     result = client.update(tree)
+    strict = Client(nova.api, strict=True)
+    with pytest.raises(NotSent, match="unknown to this Placement"):
+        strict.edit(ROOT, lambda tree: tree.add_traits(ROOT, "HW_NOT_KNOWN_HERE"))
     assert not result.ok and [problem.uuid for problem in result.problems] == [SECOND]
     assert "not removed: another client" in str(result.problems[0])
     assert SECOND in nova.truth() and nova.truth().get(GRANDCHILD).traits == set(traits)

@@ -1,5 +1,7 @@
 """One provider by itself: as many calls as somebody with curl would need, whatever is beside it."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from reportclient.client import Client
@@ -13,6 +15,7 @@ from reportclient.errors import (
     Unreachable,
 )
 from reportclient.one_provider import OneProvider
+from reportclient.root import ATTEMPTS
 from reportclient.saved_view import FileStore
 from reportclient.schedule import Times
 from tests.contract.test_report_client import full
@@ -155,6 +158,35 @@ def test_what_can_not_be_created_says_why(world: World, one: OneProvider) -> Non
         one.create("reservation", ROOT)
 
 
+def test_threads_that_share_a_provider_or_a_root_lose_no_write(world: World) -> None:
+    """Six threads with four records each; as many children of the same root from other ones."""
+    client = Client(world.api, times=Times(pause=lambda seconds: None))
+
+    def report(number: int) -> None:
+        for each in range(4):
+            name = f"CUSTOM_{number}_{each}"
+            client.provider(SECOND).set_records({name: {"total": 1}})
+            client.edit(ROOT, lambda tree, name=name: tree.new_child(name, ROOT) and None)
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(report, range(6)))
+    truth, names = world.truth(), {f"CUSTOM_{n}_{each}" for n in range(6) for each in range(4)}
+    assert truth.get(SECOND).inventory.keys() == {"CUSTOM_RESERVATION", *names}
+    assert names <= {each.name for each in truth.walk()}
+
+
+def test_clients_of_other_processes_lose_no_write_of_one_provider(world: World) -> None:
+    clients = [Client(world.api) for _ in range(6)]
+
+    def report(number: int) -> None:
+        for each in range(4):
+            clients[number].provider(SECOND).set_records({f"CUSTOM_{number}_{each}": {"total": 1}})
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(report, range(6)))
+    assert len(world.truth().get(SECOND).inventory) == 1 + 24
+
+
 def test_after_a_lost_answer_it_is_read_again(world: World, one: OneProvider) -> None:
     one.create("reservation", ROOT)
     world.api.fail_next("PUT", "/inventories$", Unreachable("away"), after=True)
@@ -165,7 +197,7 @@ def test_after_a_lost_answer_it_is_read_again(world: World, one: OneProvider) ->
 
 def test_a_conflict_that_stays_is_raised(world: World, one: OneProvider) -> None:
     one.create("reservation", ROOT)
-    for _ in range(5):
+    for _ in range(ATTEMPTS):
         world.api.fail_next("PUT", "/inventories$", Conflict("made up"))
     with pytest.raises(Conflict, match="made up"):
         one.set_records(UNIT)

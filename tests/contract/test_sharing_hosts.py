@@ -142,8 +142,23 @@ def test_a_client_that_removes_it_keeps_it_for_the_other_hosts(any_placement, ho
     tree = client.tree(ROOT)
     tree.remove(POOL)
     result = client.update(tree)
-    assert not result.ok and "used by h2 too" in str(result.failed[POOL])
+    assert "used by h2 too" in str(result.waiting[POOL]) and not result.draining
     assert there(any_placement, POOL)
+
+
+@pytest.mark.parametrize("used", [False, True], ids=["free", "with a guest"])
+def test_the_owner_of_a_storage_withdraws_it_whoever_shares_it(
+    any_placement, hosts, used: bool
+) -> None:
+    guest = any_placement.stranger.put_allocation({POOL: {"DISK_GB": 10}}) if used else None
+    client = Client(door_to(any_placement))
+    result = client.delete(POOL)
+    assert result.ok and there(any_placement, POOL) == used == (result.draining == {POOL})
+    if guest is not None:
+        assert pool(any_placement)["reserved"] == 900 and result.waiting.keys() == {POOL}
+        any_placement.stranger.delete_allocation(guest)
+        result = client.delete(POOL)
+    assert result.ok and not result.waiting and not there(any_placement, POOL)
 
 
 def test_a_storage_that_another_service_deleted_is_created_again(any_placement, hosts) -> None:

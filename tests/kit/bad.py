@@ -137,6 +137,22 @@ class OneNameForAllNodes(Also):
             tree.new_child("rack-host1_disk", node)
 
 
+@breaks("names_of_children_are_unique_in_the_cloud", "host1_licences has the UUID", "on each host")
+class OneUuidForAllHosts(Also):
+    def also(self, tree, node, cards):
+        name = f"{node}_licences"
+        if not tree.exists(name):
+            tree.new_child(name, node, "6b3f8c1e-2f55-4a7b-9a39-0c6a5d1be001")
+
+
+@breaks("names_of_children_are_unique_in_the_cloud", "host1_0000:84:00.0 has the UUID")
+class UuidsOfAddresses(GoodDriver):
+    def report_card(self, tree, node, name):
+        if not tree.exists(name):
+            tree.new_child(name, node, str(uuid.uuid5(uuid.NAMESPACE_DNS, name.partition("_")[2])))
+        super().report_card(tree, node, name)
+
+
 @breaks(
     "nothing_is_written_while_nothing_happens",
     "provider host1 (",
@@ -222,6 +238,15 @@ class RemovesAllItDoesNotReport(GoodDriver):
         wanted = {node, *(f"{node}_{address}" for address in cards)}
         for child in tree.get_provider_uuids(node):
             if tree.exists(child) and tree.data(child).name not in wanted:
+                tree.remove(child)
+
+
+@breaks("data_of_other_services_stays", "provider host1_empty_of_another_service (")
+class RemovesWhatIsEmpty(GoodDriver):
+    def remove_gone(self, tree, node, cards):
+        super().remove_gone(tree, node, cards)
+        for child in reversed(tree.get_provider_uuids(node)[1:]):
+            if not tree.data(child).inventory and len(tree.get_provider_uuids(child)) == 1:
                 tree.remove(child)
 
 

@@ -349,6 +349,9 @@ def test_each_node_is_waited_for_by_itself(placement, tmp_path):
         ([Device("nfs1", sharing=True)], "'nfs1' needs aggregates"),
         ([Device("nfs1", (), (), [AGGREGATE], parent="sda", sharing=True)], "has no parent"),
         ([Device("host1", uuid=CARD)], "host1 is the node"),
+        ([card("81"), card("82", CARD.upper())], "lists host1_81 and host1_82 with one UUID"),
+        ({"x": [card("81")], "y": [card("82")]}, "lists host1_81 and host1_82 with one UUID"),
+        ({"x": [disk("sda")], "y": [disk("sda")]}, "devices() lists 'sda' twice"),
     ],
 )
 def test_what_cant_be_listed_is_an_error_that_names_it(agent, driver, listed, words):

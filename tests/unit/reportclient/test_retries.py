@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from reportclient.errors import Conflict, NotFound, WrongForm
-from reportclient.root import ATTEMPTS, FIRST_PAUSE, Root
+from reportclient.root import ATTEMPTS, FIRST_PAUSE, LONGEST_PAUSE, Root
 from reportclient.schedule import Times
 from tests.stranger import FakePlacement
 
@@ -29,7 +29,7 @@ def test_a_conflict_is_tried_again_after_a_pause_but_not_for_ever(conflicts: int
     assert len(tries) == counted.tries == min(conflicts + 1, ATTEMPTS)
     assert len(pauses) == len(tries) - 1
     assert (result == "done") is (conflicts < ATTEMPTS)
-    longest = [FIRST_PAUSE * 2**number for number in range(len(pauses))]
+    longest = [min(FIRST_PAUSE * 2**number, LONGEST_PAUSE) for number in range(len(pauses))]
     assert all(0 <= pause <= limit for pause, limit in zip(pauses, longest, strict=True))
 
 
