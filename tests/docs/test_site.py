@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import importlib
 import re
 import shutil
 import subprocess
@@ -11,9 +13,12 @@ from pathlib import Path
 import pytest
 
 from agent import opts
+from agent.main import main
 from driverkit.contract import DriverContract
 
 pytest.importorskip("furo")
+sys.path.append(str(Path(__file__).resolve().parents[2] / "docs" / "_ext"))
+errors_at_start = importlib.import_module("errors_at_start")
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DOCS = REPOSITORY / "docs"
@@ -41,6 +46,37 @@ def test_each_option_is_in_the_reference_with_its_default_as_typed(site: Path) -
     assert named - set(re.findall(r'id="([^"]+)"', text)) == set()
     assert "default: amqp=WARN,boto=WARN," in text
     assert re.findall(r"default: (?:\[&|\[\]|&#|'|True|False|{)[^<,]*", text) == []
+
+
+WRONG = (
+    *("state_path =", "compute_driver = fake,fake", "[compute]\nowner_trait =", "hots = a"),
+    "[compute]\ncpu_shared_set = 0-3\ncpu_dedicated_set = 3",
+    *("[registry]\naccess = rpc", "[monitoring]\nlisten = 192.0.2.1", "compute_driver = fkae"),
+    *("[libvirt]\ncpu_models = a", "[placement]\nauth_type =", "[pci]\ndevice_spec = {"),
+)
+"""Lines of a configuration that end the start."""
+
+
+def test_each_error_that_ends_a_start_is_on_the_page_of_messages_once(
+    site: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = (DOCS / "messages.rst").read_text()
+    text = html.unescape(re.sub("<[^>]+>", "", (site / "messages.html").read_text()))
+    listed = errors_at_start.unexplained(source)
+    assert len(listed) > 50
+    assert [each for each in listed if text.splitlines().count(each) != 1] == []
+    terms = re.findall("``(.+?)``", "\n".join(re.findall(r"(?m)^``.+``$", source)))
+    assert len(terms) == len(set(terms))
+    for number, lines in enumerate(WRONG):
+        path = tmp_path / f"{number}.conf"
+        default = "compute_driver = libvirt\n" if "compute_driver" not in lines else ""
+        path.write_text(f"[DEFAULT]\nstate_path = {tmp_path}\n{default}{lines}\n")
+        with pytest.raises(SystemExit) as ended:
+            main(["--config-file", str(path), "--once"])
+        error = capsys.readouterr().err.strip().splitlines()[-1].removeprefix("compute-agent: ")
+        assert ended.value.code == 2, (lines, error)
+        patterns = map(errors_at_start.as_pattern, (*listed, *terms))
+        assert any(re.search(each, error) for each in patterns), error
 
 
 def test_links_between_pages_lead_to_pages_of_the_site(site: Path) -> None:
