@@ -52,7 +52,7 @@ WRONG = (
     *("state_path =", "compute_driver = fake,fake", "[compute]\nowner_trait =", "hots = a"),
     "[compute]\ncpu_shared_set = 0-3\ncpu_dedicated_set = 3",
     *("[registry]\naccess = rpc", "[monitoring]\nlisten = 192.0.2.1", "compute_driver = fkae"),
-    *("[libvirt]\ncpu_models = a", "[placement]\nauth_type =", "[pci]\ndevice_spec = {"),
+    *("[libvirt]\ncpu_models = a", "[placement]\nauth_type ="),
 )
 """Lines of a configuration that end the start."""
 
