@@ -82,6 +82,17 @@ class Degradable(Protocol):
 
 
 @runtime_checkable
+class Hosting(Protocol):
+    """A driver that knows the guests of its nodes."""
+
+    def guests(self, node: str, /) -> Iterable[str]:
+        """Called after Placement was restored or emptied, until all guests have allocations.
+
+        Return the UUIDs of the node's guests, running or not, as consumers in Placement have them.
+        """
+
+
+@runtime_checkable
 class Timed(Protocol):
     """A driver that measures how long its sources take, for ``computectl status --sources``."""
 
@@ -132,7 +143,7 @@ class LegacyResources(Protocol):
 LEGACY: tuple[type, ...] = (LegacyInventory, LegacyTraits, LegacyResources)
 """Used in place of ``update_provider_tree``, see :mod:`drivers.legacy`."""
 OPTIONAL: tuple[type, ...] = (
-    *(Configurable, Lifecycle, Identified, Watched, Degradable, Timed, Switched),
+    *(Configurable, Lifecycle, Identified, Watched, Degradable, Hosting, Timed, Switched),
     *LEGACY,
 )
 """All optional protocols.  A driver defines all methods of a protocol, or none of them."""

@@ -75,6 +75,8 @@ class View:
     UUID and class, with the amount that was reserved before; ``drained_since``: since when, by
     provider UUID, in seconds since the epoch.  ``certain``: false if Placement may differ, since
     nothing was read yet or a reply was lost; then read before the next write.
+    ``restored``: Placement was found restored or emptied, so consumers may lack their allocations;
+    true until whoever knows the consumers has looked.
     ``modified``: when the tree's newest provider was written, as Placement has listed it (an HTTP
     date); empty if that is unknown, as after a write of this client.
     """
@@ -86,6 +88,7 @@ class View:
     drained: Drained = field(default_factory=dict)
     drained_since: Mapping[str, float] = field(default_factory=dict)
     certain: bool = False
+    restored: bool = False
     modified: str = ""
 
     def edit(self) -> ProviderTree:
