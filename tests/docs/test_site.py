@@ -79,6 +79,23 @@ def test_each_error_that_ends_a_start_is_on_the_page_of_messages_once(
         assert any(re.search(each, error) for each in patterns), error
 
 
+SEARCHED = {
+    "draining": "troubleshoot",
+    "emptied": "troubleshoot",
+    "allocations": "troubleshoot",
+    "adopt": "computectl",
+}
+"""The page that an operator has to find first."""
+
+
+def test_a_search_finds_the_operators_page_first(site: Path) -> None:
+    if (node := shutil.which("node")) is None:
+        pytest.skip("node is not installed")
+    command = [node, str(Path(__file__).with_name("search.js")), str(site), *SEARCHED]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert dict(zip(SEARCHED, found.split(), strict=True)) == SEARCHED
+
+
 def test_links_between_pages_lead_to_pages_of_the_site(site: Path) -> None:
     text = "".join(page.read_text() for page in site.glob("*.html"))
     assert re.findall(r'href="(?!_sources|_downloads|http)[^"]*\.rst[#"]', text) == []
