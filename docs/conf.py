@@ -24,6 +24,7 @@ extensions = [
     "rules_of_drivers",
     "options_of_config",
     "changelog",
+    "errors_at_start",
 ]
 exclude_patterns = ["design.md", "pictures", "_build"]
 autodoc_typehints = "none"

@@ -5,7 +5,7 @@ it loads the driver (:class:`drivers.loaded.LoadedDriver`).  The first line of e
 it is called.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 
@@ -82,6 +82,17 @@ class Degradable(Protocol):
 
 
 @runtime_checkable
+class Hosting(Protocol):
+    """A driver that knows the guests of its nodes."""
+
+    def guests(self, node: str, /) -> Iterable[str]:
+        """Called after Placement was restored or emptied, until all guests have allocations.
+
+        Return the UUIDs of the node's guests, running or not, as consumers in Placement have them.
+        """
+
+
+@runtime_checkable
 class Timed(Protocol):
     """A driver that measures how long its sources take, for ``computectl status --sources``."""
 
@@ -107,7 +118,7 @@ class Switched(Protocol):
 
 LEGACY = ("get_inventory", "get_traits", "get_available_resource")
 """Nova's older methods, used in place of ``update_provider_tree``: see :mod:`drivers.legacy`."""
-OPTIONAL = (Configurable, Lifecycle, Identified, Watched, Degradable, Timed, Switched)
+OPTIONAL = (Configurable, Lifecycle, Identified, Watched, Degradable, Hosting, Timed, Switched)
 """All optional protocols.  A driver defines all methods of a protocol, or none of them."""
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from drivers.abilities import ABILITY_OF, OPTIONAL, Degradable, Identified, Timed
+from drivers.abilities import ABILITY_OF, OPTIONAL, Degradable, Hosting, Identified, Timed
 from drivers.api import ComputeDriver
 from drivers.deadline import WITHIN, Calls
 from drivers.errors import DriverError
@@ -192,6 +192,15 @@ class LoadedDriver:
         if not isinstance(answer, Mapping):
             return {part: f"degraded() returned {answer!r}, not {{part: reason}}"}
         return {str(key): str(reason) for key, reason in answer.items()}
+
+    def guests(self, node: str) -> frozenset[str] | None:
+        """Return the UUIDs of a node's guests; ``None`` if unknown now.  Raises nothing."""
+        try:
+            answer = self.call(Hosting.guests, node) or ()
+            return frozenset(canonical_uuid(uuid, "guest") for uuid in answer)
+        except (Exception, SystemExit):
+            LOG.debug("Driver %s: guests() failed", self.name, exc_info=True)
+            return None
 
     def took(self) -> dict[str, float]:
         """Return the seconds that each source took; empty if unknown.  Raises nothing."""

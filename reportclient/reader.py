@@ -76,7 +76,9 @@ def refresh(  # noqa: PLR0913  all but three are keywords
     _check_is_root(listed, root)
     others = view.sharing.difference(ours)
     lone = [uuid for uuid in view.snapshot.children(None) if uuid not in {root, *others}]
-    if everything or _was_restored(view, listed, root, modified):
+    restored = _was_restored(view, listed, root, modified)
+    is_restored = view.restored or restored
+    if everything or restored:
         view = View(drained=view.drained, drained_since=view.drained_since)
     content = partial(_content, api=api, traits=traits_of(listed))
     read_all = partial(_read_all, view, content, at_once)
@@ -91,7 +93,8 @@ def refresh(  # noqa: PLR0913  all but three are keywords
                 members += read_all(subtree[:1], lone=True)
                 members += read_all(below, lone=False)
                 seen |= {uuid, *(item["uuid"] for item in below)}
-    return replace(_view_of(view, root, members, sharing), modified=modified)
+    view = _view_of(view, root, members, sharing)
+    return replace(view, modified=modified, restored=is_restored)
 
 
 def with_unread(view: View, api: API) -> View:

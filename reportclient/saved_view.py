@@ -71,6 +71,7 @@ def view_fields(view: View) -> dict[str, Any]:
         "traits": sorted(view.names.traits),
         "classes": sorted(view.names.classes),
         "modified": view.modified,
+        "restored": view.restored,
     }
 
 
@@ -90,6 +91,7 @@ def view_from_json(body: Mapping[str, Any]) -> View:
         forms.field(body, "drained", forms.mapping(forms.AMOUNTS)),
         forms.field(body, "drained_since", forms.mapping(float)),
         modified=forms.field(body, "modified", forms.text),
+        restored=forms.field(body, "restored", bool),
     )
 
 

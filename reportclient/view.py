@@ -76,7 +76,9 @@ class View:
     provider UUID, in seconds since the epoch.  ``certain``: false if Placement may differ, since
     nothing was read yet or a reply was lost; then read before the next write.  ``unread``: the
     providers (UUIDs) to which another client was writing, with the part (such as ``traits``) that
-    was read under their generation: others may differ.
+    was read under their generation: others may differ.  ``restored``: Placement was found restored
+    or emptied, so consumers may lack their allocations; true until whoever knows the consumers has
+    looked.
     ``modified``: when the tree's newest provider was written, as Placement has listed it (an HTTP
     date); empty if that is unknown, as after a write of this client.
     """
@@ -88,6 +90,7 @@ class View:
     drained: Drained = field(default_factory=dict)
     drained_since: Mapping[str, float] = field(default_factory=dict)
     certain: bool = False
+    restored: bool = False
     modified: str = ""
     unread: Mapping[str, str] = field(default_factory=dict)
 

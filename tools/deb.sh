@@ -111,7 +111,7 @@ common_tree() {
     use_modules_of_debian "$environment"
     forget_where_it_was_built "$environment"
     ln -s "../lib/compute-agent/bin/computectl" "$tree/usr/bin/computectl"
-    manual computectl 1 "$tree"
+    manual computectl "$tree"
     completion computectl "$tree"
     documents compute-agent-common "$tree" "$environment"/lib/python3*/site-packages
 }
@@ -180,7 +180,7 @@ service_tree() {
     put 0640 "$share/$sample" "$tree/etc/$name/$name.conf"
     mkdir -p "$tree/usr/bin"
     ln -s "../lib/compute-agent/bin/$name" "$tree/usr/bin/$name"
-    manual "$name" 8 "$tree"
+    manual "$name" "$tree"
     completion "$name" "$tree"
     documents "$name" "$tree"
 }
@@ -214,7 +214,9 @@ systemd_can_back_off() {
 }
 
 manual() {
-    local name=$1 section=$2 page=$3/usr/share/man/man$2/$1.$2
+    local name=$1 section page
+    section=$(sed -n 's/^:Manual section: //p' "$ROOT/docs/man/$name.rst")
+    page=$2/usr/share/man/man$section/$name.$section
     if [ ! -d "$BUILD/docutils" ]; then
         pip install --target "$BUILD/docutils" -c "$ROOT/constraints.txt" docutils
     fi

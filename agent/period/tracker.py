@@ -37,9 +37,10 @@ from reportclient.diff import diff
 from reportclient.errors import PlacementError, Unreachable, WrongForm
 from reportclient.http import API
 from reportclient.model import Allocations, Provider
-from reportclient.plain_text import error_text
+from reportclient.plain_text import error_text, first_few
 from reportclient.plan import DeleteProvider, Operation, Plan, Problem
 from reportclient.provider_tree import ProviderTree
+from reportclient.reader import allocations_on
 from reportclient.refusals import RESHAPE
 from reportclient.reshape import AllocationsBroken, used_providers
 from reportclient.root import Root
@@ -48,6 +49,9 @@ from reportclient.snapshot import Snapshot
 from reportclient.view import View
 
 LOG = logging.getLogger("compute_agent.placement")
+
+OF_GUESTS = frozenset({"VCPU", "PCPU", "MEMORY_MB"})
+"""Classes of which every guest holds one."""
 
 
 class Unexpected(Exception):
@@ -104,6 +108,8 @@ class Tracker:
     """Whether nothing is asserted, so that all that was reported is removed."""
     keeps: bool = True
     """Whether what others have put on a provider keeps it (``Policy.keeps``)."""
+    unallocated: str = ""
+    """Guests that have no allocation since Placement was restored or emptied."""
     missed: frozenset[str] = frozenset()
     """Providers that nothing here reported in the period before."""
 
@@ -203,6 +209,7 @@ class Tracker:
         attached = self.rules.attached
         api.needs = attach.NEEDS if attached else None
         self._refresh(api, api.now)
+        was_read = api.calls > 0
         before, ledger = self.view.snapshot, self.ledger
         if attached and self.uuid not in before:  # its owner has not created it, or has deleted it
             self.ledger = Ledger(begun=True)  # saved, unlike one that was lost
@@ -225,11 +232,28 @@ class Tracker:
             text = "Node %s: removed %s from provider %s: %s reports it absent"
             provider, manager = before.providers[uuid], manager_text(denials[uuid, name])
             LOG.info(text, self.node, name, provider.name, manager)
+        if self.view.restored and outcome.stopped_by is None and (was_read or not self.unallocated):
+            self._look_for_allocations(api)  # 1 GET where all guests have one
         report = self._report(decision, outcome)
         if report.error is None and RESHAPE not in report.failed:
             at_start = decision.answer.errors.keys() | decision.answer.reshape_pending
             self.started |= {loaded.name for loaded in self.drivers} - at_start
         return report
+
+    def _look_for_allocations(self, api: Counting) -> None:
+        """Note the guests that have no allocation: what they use is offered again.
+
+        Guests are compared with consumers by UUID.  If there are consumers, and none of them is a
+        guest, then whoever wrote the allocations has other UUIDs, and nothing can be said.
+        """
+        listed = [loaded.guests(self.node) for loaded in self.drivers]
+        guests, consumers = frozenset[str]().union(*filter(None, listed)), set[str]()
+        for uuid, provider in self.view.snapshot.providers.items():
+            if OF_GUESTS & provider.inventory.keys() and not guests <= consumers:
+                consumers.update(allocations_on(uuid, api))
+        missing = sorted(guests - consumers) if guests & consumers or not consumers else []
+        self.unallocated = first_few(missing)
+        self.root.view = replace(self.view, restored=bool(missing) or None in listed)
 
     def _switch_once(self, api: Counting, now: float, disabled: bool) -> Report:
         if self.rules.attached:
@@ -424,6 +448,11 @@ class Tracker:
         degraded = dict(self.shared_with)
         if contested := self.contested.condition():
             degraded["contested"] = contested
+        if self.unallocated:
+            degraded["guests"] = (
+                f"no allocation for {self.unallocated} since Placement was restored or emptied: "
+                "what they use is offered again; nova-manage placement heal_allocations"
+            )
         if self.saved is not None and (problem := self.saved.problem):
             why = f"{problem}; nothing new is reported in Placement until it can be used"
             degraded["state_path"] = why

@@ -77,6 +77,10 @@ class HostAudit:
         ours = [provider for provider in tree.walk() if provider.uuid not in others]
         self.audit.providers += len(ours)
         self._ownership(root, ours, tree, ledger)
+        if view.restored:
+            text = "Placement was restored or emptied: its guests may have no allocations any more"
+            step = "computectl status names them; nova-manage placement heal_allocations"
+            self.audit.add(ALLOCATIONS, [Condition(text, root, Severity.WARNING, step)])
         with self.audit.recording_failures(ALLOCATIONS):
             listed = [{"uuid": provider.uuid, "name": provider.name} for provider in ours]
             wrong = checks.judged(

@@ -13,6 +13,7 @@ from drivers.api import Allocations, ComputeDriver, DriverContext, ProviderTree
 from drivers.errors import DriverLoadFailed, DriverNotReady, ReshapeNeeded
 from drivers.inventory import DISK_GB
 from drivers.libvirt import opts
+from drivers.libvirt.connection.events import GUESTS
 from drivers.libvirt.connection.host import Host, libvirt_uri, load_binding
 from drivers.libvirt.connection.session import Deadlines, ErrorReply
 from drivers.libvirt.documents import text_of
@@ -138,6 +139,14 @@ class LibvirtDriver(ComputeDriver):
     def degraded(self, node: str) -> Mapping[str, str]:  # noqa: ARG002  there is one node
         """Return why sources failed, by source, and the notes of the last report, by subject."""
         return {**self._sources.failed(), **self._notes}
+
+    def guests(self, node: str) -> Sequence[str]:  # noqa: ARG002  there is one node
+        """Return the UUIDs of all guests: those of Nova's have them from Nova."""
+
+        def call(connection: Any) -> list[str]:
+            return [each.UUIDString() for each in connection.listAllDomains(0)]
+
+        return self._host.call_if_supported(GUESTS, call, [], aside=True)
 
     def took(self) -> Mapping[str, float]:
         """Return the seconds that the last query of each source took."""

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -40,7 +41,7 @@ class Host:
     def run(self, words: str) -> str:
         if words == "echo $?":
             return str(self.code)
-        program, *args = shlex.split(words)
+        program, *args = shlex.split(words, comments=True)
         assert program == "computectl"
         said = self.host.ctl(*args)
         self.code = said.code
@@ -86,6 +87,19 @@ class Host:
         return self.placement.uuids()[name]
 
 
+class Reported(Host):
+    """A host that has reported; each command succeeds."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.report()
+
+    def run(self, words: str) -> str:
+        text = super().run(words)
+        assert self.code == 0, text
+        return text
+
+
 class Newcomer(Author):
     """A shell with the files that the page shows."""
 
@@ -105,6 +119,23 @@ class Newcomer(Author):
         """Start the command that the page has run in another terminal."""
         assert self.service is not None
         super().start(self.service[1], lambda log: "to Placement" in log)
+
+
+class Controller(Newcomer):
+    """A shell where ``compute-registry`` has a configuration."""
+
+    def __init__(self, placement: RealPlacement, directory: Path, document: str) -> None:
+        super().__init__(placement, directory, document)
+        (directory / "compute-registry.conf").write_text("[registry]\nmaster_key = secret\n")
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**super().environment, "HOME": str(self.directory)}
+
+    def run(self, words: str) -> str:
+        text = super().run(words)
+        assert text and "compute-registry:" not in text, text
+        return text
 
 
 class Services:

@@ -91,6 +91,38 @@ def test_what_moves_no_generation_moves_no_time(fresh, backup):
     assert agent.period(2 * VERIFY).calls == calls
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("lost", ["all", "one"])
+def test_guests_without_allocations_are_named_until_they_have_them(
+    fresh, tmp_path, lost, restarted
+):
+    stranger, file, guests = fresh.placement.stranger, tmp_path / "backup.sqlite", []
+    fresh.driver.guests = lambda _: guests
+    fresh.driver.say(before())
+    agent = fresh.agent()
+    assert agent.period().ok
+    guests.append(stranger.put_allocation({ROOT: {"VCPU": 1}}))
+    back_up(fresh.placement, file)
+    guests.append(stranger.put_allocation({ROOT: {"VCPU": 1}}))
+    assert agent.period(2 * VERIFY).ok, "no restore, no question"
+    quiet = agent.period(2 * VERIFY).calls
+    if lost == "all":
+        fresh.placement.empty()
+    else:
+        restore(fresh.placement, file)
+    missing = guests if lost == "all" else guests[1:]
+    for number in range(3):
+        report = agent.period(2 * VERIFY if number != 1 else 1)
+        agent = fresh.agent() if restarted else agent
+        text = "".join(report.texts())
+        assert [uuid for uuid in guests if uuid in text] == missing
+        assert "heal_allocations" in text and not report.ok
+    for uuid in missing:
+        stranger.put_allocation({ROOT: {"VCPU": 1}}, uuid)
+    assert agent.period(2 * VERIFY).ok
+    assert agent.period(2 * VERIFY).calls == quiet
+
+
 def test_an_audit_that_could_not_be_done_is_not_put_off_to_the_next_one(fresh, backup):
     agent, file = backup
     coinciding(fresh, agent, file)

@@ -127,7 +127,8 @@ class AgentHost:
     def report(self, script: str) -> None:
         """Have the agent report once what this script says."""
         self.script(script)
-        assert self.agent().code == 0
+        said = self.agent()
+        assert said.code == 0, said.err
 
     def agent(self, *args: str) -> Said:
         return self._run("agent.main", "--config-file", str(self.config), "--once", *args)

@@ -13,6 +13,7 @@ from tests.waiting import eventually
 
 COMMANDS = {
     "compute-agent": "from agent.main import main; main()",
+    "compute-registry": "from compute_registry.service import main; main()",
     "computectl": "from computectl.app import main; main()",
 }
 

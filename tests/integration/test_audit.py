@@ -19,6 +19,7 @@ from reportclient.http import PlacementAPI, token_adapter
 from tests import registries
 from tests.integration.agent_host import DOWN_AFTER, Here, Said
 from tests.servers import records
+from tests.servers.backup import back_up, restore
 from tests.servers.placement import RealPlacement
 
 OWNER, NODE = "CUSTOM_OWNER_COMPUTE_AGENT", "COMPUTE_NODE"
@@ -333,6 +334,20 @@ def test_the_next_steps_of_what_nobody_asserts_leave_nothing_to_audit(reported, 
     assert reported.agent().code == 0
     said = reported.ctl("audit", "-f", "json")
     assert [row for row in said.json() if row["check"] != "reporting"] == [], said.out
+
+
+def test_a_placement_that_was_restored_is_named(host, placement, tmp_path) -> None:
+    """Until the agent has seen that its guests have their allocations."""
+    host.report(DEFAULT_SCRIPT.read_text())
+    back_up(placement, tmp_path / "backup.sqlite")
+    host.report(DEFAULT_SCRIPT.read_text().replace("total: 32,", "total: 40,"))
+    restore(placement, tmp_path / "backup.sqlite")
+    row = rows(host.ctl("audit", "-f", "json"))[
+        "allocations", "warning", placement.uuids()["host1"]
+    ]
+    assert "restored or emptied" in row["text"] and "heal_allocations" in row["next_step"]
+    host.report(DEFAULT_SCRIPT.read_text())
+    assert "restored or emptied" not in host.ctl("audit").out
 
 
 def test_record_and_trait_are_compared(reported, registry, placement) -> None:

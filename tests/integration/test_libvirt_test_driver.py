@@ -25,6 +25,9 @@ HOST = [
     pci(GPU_AT, GPU, types={"nvidia-35": 3}),
     mdev(1, "nvidia-35", GPU_AT, told=False),
 ]
+GUEST = "22222222-2222-4333-8444-555555555555"
+DOMAIN = f"""<domain type='test'><name>vm</name><uuid>{GUEST}</uuid><memory>8192</memory>
+<os><type arch='x86_64'>hvm</type></os></domain>"""
 OPTIONS = """
 [libvirt]
 virt_type = test
@@ -40,18 +43,19 @@ enabled_mdev_types = nvidia-35
 
 def test_devices_are_reported_as_libvirt_tells_them(tmp_path: Path) -> None:
     file = tmp_path / "host.xml"
-    file.write_text(f"<node>{''.join(HOST)}</node>")
+    file.write_text(f"<node>{''.join(HOST)}{DOMAIN}</node>")
     driver = LibvirtDriver(context(tmp_path, OPTIONS.format(file)))
     (node,) = driver.get_available_nodes()
     tree = ProviderTree()
     tree.new_root(node, "c0ffee00-0000-4000-8000-000000000001")
     driver.update_provider_tree(tree, node)
-    degraded = driver.degraded("host1")
+    degraded, guests = driver.degraded("host1"), driver.guests(node)
     driver.cleanup_host(node)
     below = (tree.data(uuid) for uuid in tree.get_provider_uuids(node)[1:])
     assert {
         one.name.removeprefix(f"{node}_"): {k: r["total"] for k, r in one.inventory.items()}
         for one in below
     } == {PF: {"CUSTOM_PCI_8086_154C": 2}, "pci_0000_84_00_0": {"VGPU": 4}}
+    assert guests == [GUEST]
     named = [what for what in degraded if "device" in what or "mdev" in what]
     assert named == ["PCI device 10000:e1:00.0"], "QEMU can't address it"

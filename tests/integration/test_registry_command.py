@@ -1,5 +1,6 @@
 """``computectl service`` as an operator meets it: real Placement, a registry over RPC, or alone."""
 
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from agent.registry.client import RegistryClient
 from compute_registry.store import SqlRegistry
 from tests import registries
 from tests.integration.agent_host import AgentHost, one_line
+from tests.integration.transcripts import PAGES, Command, steps
 from tests.servers import records
 from tests.servers.placement import RealPlacement
 from tests.servers.rabbitmq import RabbitMQ
@@ -122,6 +124,19 @@ def test_two_agents_with_one_host_name_are_named(host: AgentHost, registry: SqlR
     said = host.ctl("service", "list")
     assert said.code == 1
     assert "rack 1" in said.err and "rack 2" in said.err
+
+
+def test_the_commands_of_the_page_on_the_registry_succeed(
+    host: AgentHost, registry: SqlRegistry
+) -> None:
+    registry.heartbeat(Report("host1", "here", "6.5", []))
+    page = steps((PAGES / "registry.rst").read_text())
+    shown = [shlex.split(step.words) for step in page if isinstance(step, Command)]
+    commands = [words for program, *words in shown if program == "computectl"]
+    for words in commands:
+        said = host.ctl(*words)
+        assert said.code == 0, (words, said)
+    assert len(commands) > 5 and registry.list_services() == []
 
 
 def test_a_host_is_forced_down_and_back(host: AgentHost, registry: SqlRegistry) -> None:

@@ -1,5 +1,6 @@
 """The shipped units as systemd reads them; nothing is started."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from reportclient.http import LIMIT
+from tests.servers.agent import REPOSITORY
 from tests.servers.process import completed
 from tests.servers.systemd_host import PROGRAMS, UNITS
 
@@ -27,8 +29,14 @@ def analyze(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_systemd_knows_every_line(unit: Path) -> None:
-    done = analyze("verify", unit)  # its exit code is 0 even for unknown keys
+    done = analyze("verify", "--man=no", unit)  # its exit code is 0 even for unknown keys
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_service_names_its_manual_page_in_its_section(unit: Path) -> None:
+    named = re.findall(r"man:([\w-]+)\((\d)\)", unit.read_text())
+    page = (REPOSITORY / "docs" / "man" / f"{unit.stem}.rst").read_text()
+    assert named == [(unit.stem, *re.findall(r"(?m)^:Manual section: (\d)$", page))]
 
 
 def test_verify_would_see_an_unknown_line(unit: Path) -> None:

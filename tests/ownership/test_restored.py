@@ -12,6 +12,7 @@ from tests.ownership.world import (
     SOON,
     Body,
     Host,
+    Scripted,
     aggregates,
     both,
     child,
@@ -130,6 +131,26 @@ def test_what_another_service_sets_after_the_restore_stays(host) -> None:
     host.stranger.add_trait(host.root, "CUSTOM_LATER")
     host.settled()
     assert "CUSTOM_LATER" in host.custom()
+
+
+@pytest.mark.parametrize(("guests", "is_named"), [("known", True), ("others", False), ("", False)])
+def test_guests_without_allocations_are_named_as_long_as_they_have_none(
+    host, guests: str, is_named: bool, monkeypatch
+) -> None:
+    """Consumers that are called otherwise than the guests prove nothing."""
+    host.stranger.put_allocation({host.root: {"VCPU": 1}}, OTHER_RACK)
+    listed = {"known": [DEVICE, OTHER_RACK], "others": [DEVICE], "": []}[guests]
+    monkeypatch.setattr(Scripted, "guests", lambda *_: listed, raising=False)
+    host.restart()
+    host.settled()
+    restore = backed_up(host)
+    host.says(d=both(ALL, traits("CUSTOM_NEW")))
+    host.settled()
+    restore()
+    for _ in range(3):
+        assert any(DEVICE in text for text in host.period().texts()) is is_named
+    host.stranger.put_allocation({host.root: {"VCPU": 1}}, DEVICE)
+    host.settled()
 
 
 # -- on another service's root

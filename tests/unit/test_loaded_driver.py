@@ -27,9 +27,20 @@ class Answers(Idle):
     def degraded(self, node: str) -> Any:
         return self.get_available_nodes()
 
+    def guests(self, node: str) -> Any:
+        return self.get_available_nodes()
+
 
 def loaded(answer: Any = None, error: BaseException | None = None) -> LoadedDriver:
     return LoadedDriver.from_driver("mine", Answers(answer, error))
+
+
+@pytest.mark.parametrize("answer", ["a", ["a"], 5, [None], ValueError("a"), SystemExit(1)])
+def test_guests_are_unknown_if_the_answer_is_no_list_of_uuids(answer: Any) -> None:
+    error = answer if isinstance(answer, BaseException) else None
+    assert loaded(answer, error).guests("a") is None
+    assert loaded([UUID.upper()]).guests("a") == {UUID}
+    assert LoadedDriver.from_driver("mine", Idle()).guests("a") == frozenset()
 
 
 @pytest.mark.parametrize("answer", [["a"], ("a", "b"), [], dict.fromkeys("ab"), iter(["a"])])

@@ -45,6 +45,16 @@ def test_a_page_names_files_that_are_there_and_is_short_enough_to_be_read(page: 
     assert len(text.split()) <= LONGEST or page.stem == "messages"
 
 
+def test_each_row_of_the_limits_ends_with_a_test_that_there_is() -> None:
+    text = re.sub(r"\n  +", " ", text_of("limits"))  # a row, or an entry of a list, is one line
+    tables = "".join(re.split(r"(?m)^=+  =+\n", text)[2::3])
+    rows = [*tables.splitlines(), *re.findall(r"(?m)^- .*", text)]
+    names = [re.search(r"``(test_\w+)``$", row) for row in rows]
+    assert len(rows) > 10 and [row for row, it in zip(rows, names, strict=True) if not it] == []
+    tests = "".join(path.read_text() for path in REPOSITORY.glob("tests/**/test_*.py"))
+    assert [it[1] for it in names if it and f"\ndef {it[1]}(" not in tests] == []
+
+
 # -- commands
 
 COMMANDS = {
