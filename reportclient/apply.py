@@ -119,6 +119,8 @@ def apply(  # noqa: PLR0913  all but three are keywords
                 break
             run.attempt(batch)
     certain = view.certain and not run.unsure
+    for uuid in view.unread if run.unsure or run.unread else ():
+        run.edit.generations.pop(uuid, None)  # other parts of it were not read
     outcome.view = run.edit.freeze(plan.desired, certain=certain and not run.unread)
     if certain:
         outcome.view = replace(outcome.view, unread={**view.unread, **run.unread})

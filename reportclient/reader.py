@@ -337,7 +337,7 @@ def has_generation(view: View, item: Listed) -> bool:
     Names and aggregates may have, since some of their writes move no generation.
     """
     uuid: str = item["uuid"]
-    is_known = uuid in view.snapshot and uuid not in view.unread
+    is_known = uuid in view.snapshot and not (view.certain and uuid in view.unread)
     return is_known and view.generations.get(uuid) == item["generation"]
 
 

@@ -169,7 +169,8 @@ class Root:
             self.refusals.resend()
         if not self.is_due(now):
             return False
-        if not self.schedule.is_due(now, self.times) and self.view.unread:
+        repeats = self.schedule.is_due(now, self.times) or self.refusals.any_error(is_passing)
+        if self.view.unread and not repeats:
             self.view = with_unread(self.view, api)
             if self.view.certain:
                 return True

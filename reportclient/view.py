@@ -120,7 +120,9 @@ class View:
 
     def stale(self) -> "View":
         """Return this view marked as uncertain, so that it is verified before the next write."""
-        return replace(self, certain=False, unread={})
+        partly = self.unread if self.certain else {}
+        known = {uuid: it for uuid, it in self.generations.items() if uuid not in partly}
+        return replace(self, generations=known, certain=False, unread={})
 
 
 class ViewEdit:
