@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,6 +15,9 @@ from agent import config, placement
 from agent.main import EXITS, main
 from agent.registry.errors import RegistryUnavailable
 from agent.state.lock import InUse
+from compute_registry.command import main as registry_command
+from computectl.app import main as computectl
+from drivers import extras
 from drivers.errors import DriverLoadFailed, DriverNotFound, DriverNotReady, ReshapeFailed
 from reportclient.errors import AuthenticationFailed, Forbidden, ServerFault, Unreachable
 
@@ -82,3 +88,45 @@ def test_the_start_ends_with_the_code_and_one_line(
     last = capsys.readouterr().err.strip().splitlines()[-1]
     assert ("can't start new thread" if code == 1 else "max_version") in last
     assert last.startswith("compute-agent: ")
+
+
+EXTRAS: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "sqlalchemy": ("registry", lambda _: registry_command()),
+    "waitress": ("dev", lambda path: main(["--dev", "--once", *fake(path)])),
+    "prometheus_client": (
+        "metrics",
+        lambda path: main([*fake(path, "[monitoring]\nlisten_port = 1\n")]),
+    ),
+    "libvirt": ("libvirt", lambda path: main(["--once", *fake(path, driver="libvirt")])),
+    "pytest": ("kit", lambda path: computectl([*fake(path), "driver", "check", "fake"])),
+}
+
+
+def fake(path: Path, more: str = "", driver: str = "fake") -> list[str]:
+    (path / "agent.conf").write_text(
+        f"[DEFAULT]\nstate_path = {path}\ncompute_driver = {driver}\n[placement]\n{LOGIN}{more}"
+    )
+    return ["--config-file", str(path / "agent.conf")]
+
+
+@pytest.mark.parametrize("module", EXTRAS)
+def test_a_program_that_lacks_an_extra_says_how_to_install_it(
+    tmp_path: Path, module: str, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    extra, program = EXTRAS[module]
+    monkeypatch.delitem(sys.modules, "compute_registry.service", raising=False)
+    for name in [name for name in sys.modules if name.startswith("compute_registry.database")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(SystemExit) as ended:
+        program(tmp_path)
+    assert ended.value.code == 2
+    last = capsys.readouterr().err.strip().splitlines()[-1]
+    assert f"{module} is not installed; run: {sys.executable} -m pip install " in last
+    assert f"{Path(__file__).parents[2]}[{extra}]" in last
+
+
+def test_from_an_index_the_name_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = SimpleNamespace(read_text=lambda _: None)
+    monkeypatch.setattr(extras.metadata, "distribution", lambda _: installed)
+    assert extras.missing("kit", "sys", "none_such").endswith(" install 'compute-agent[kit]'")
