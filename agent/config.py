@@ -4,11 +4,12 @@ An invalid configuration file is refused at start; the error names the file and 
 an option that nothing reads, in a group that the agent or one of its drivers has.
 """
 
+import difflib
 import io
 import re
 import stat
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -27,6 +28,9 @@ OF_MESSAGING = (
     "rpc_thread_pool_size",
 )
 """Options of ``[DEFAULT]`` that oslo.messaging reads by itself."""
+SIMILAR = 0.8
+"""From which similarity (difflib) an unknown name is a misspelt one of ours: none of the groups of
+Nova and of the libraries is, and no option of a driver in [DEFAULT]."""
 _SECRET_NAME = re.compile("password|secret|(access|auth)[-_]token", re.IGNORECASE)
 _SECRET_PART = re.compile(
     r"://[^/?#]*:[^/?#@,]+@|://.*[?&][^=&]*(?:pass|secret|token)[^=&]*=[^&]", re.IGNORECASE
@@ -132,24 +136,37 @@ def _value(conf: cfg.ConfigOpts, options: Any, option: str, group: str) -> Any:
 
 
 def refuse_unknown(conf: cfg.ConfigOpts, unchecked: Collection[str] = ()) -> None:
-    """Refuse options that nothing reads, in groups that this program has registered.
+    """Refuse options that nothing reads, and groups whose names resemble those of this program.
 
-    Other groups may be those of libraries, such as ``[oslo_messaging_rabbit]``.  ``unchecked`` are
-    groups in which other programs have options, too.
+    Any other group may be a library's, such as ``[oslo_messaging_rabbit]``.  ``unchecked`` are
+    groups in which other programs have options, too: there options that resemble known ones.
 
-    :raises ConfigError: naming the file, the options, and those that the group has.
+    :raises ConfigError: naming the file, and for each group the options, and those that it has.
     """
-    known = _known_options(conf)
-    for path in files_of(conf):
-        for group, options in _sections(path).items():
-            names = known.get(group)
-            if names is None or group in unchecked:
-                continue
-            if unknown := [name for name in options if name.replace("-", "_") not in names]:
-                raise ConfigError(
-                    f"{path}: no option {', '.join(unknown)} in [{group}], whose options are "
-                    f"{', '.join(sorted(names))}"
-                )
+    known, texts = _known_options(conf), list[str]()
+    sections = [(path, *each) for path in files_of(conf) for each in _sections(path).items()]
+    for path, group, options in sections:
+        names = known.get(group)
+        if names is None and group not in (placement.GROUP, conf[placement.GROUP].auth_section):
+            near = _similar(group, [*known, placement.GROUP])
+            texts += [f"{path}: no group [{group}]: is [{each}] meant?" for each in near]
+        unknown = [name for name in options if names and name.replace("-", "_") not in names]
+        if group in unchecked:
+            unknown = [name for name in unknown if _similar(name, names or ())]
+        if unknown:
+            texts.append(
+                f"{path}: no option {', '.join(unknown)} in [{group}], whose options are "
+                f"{', '.join(sorted(names or ()))}"
+            )
+    if texts:
+        raise ConfigError("\n".join(texts))
+
+
+def _similar(word: str, names: Iterable[str]) -> list[str]:
+    """Return the most similar name, in any case of letters, if one is similar."""
+    folded = {name.casefold(): name for name in names}
+    near = difflib.get_close_matches(word.replace("-", "_").casefold(), folded, 1, SIMILAR)
+    return [folded[each] for each in near]
 
 
 def _known_options(conf: cfg.ConfigOpts) -> dict[str, set[str]]:

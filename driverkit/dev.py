@@ -18,8 +18,8 @@ from agent.nodes.nodes import Nodes
 from agent.reporting.reports import Report
 from computectl.drawing.text_tree import draw_tree
 from computectl.shared.screen import Terminal
-from drivers.extras import missing
 from driverkit.placement.server import PlacementServer
+from drivers.extras import missing
 from reportclient.http import token_adapter
 from reportclient.plain_text import plain
 

@@ -241,6 +241,24 @@ def test_an_option_that_nothing_reads_is_refused_with_those_of_its_group(
     assert one_of in options.split(", ")
 
 
+@pytest.mark.parametrize(
+    ("group", "meant"),
+    [
+        *(("monitor", "monitoring"), ("registy", "registry"), ("compte", "compute")),
+        *(("Default", "DEFAULT"), ("libvirtd", "libvirt"), ("placment", "placement")),
+    ],
+)
+def test_a_misspelt_group_is_refused_with_the_one_that_is_meant(
+    tmp_path: Path, group: str, meant: str
+) -> None:
+    text = f"[{group}]\nlisten_port = 1\n[DEFAULT]\nhots = a\n"
+    first, second = sorted(
+        refused(tmp_path, text).splitlines(), key=lambda line: "[DEFAULT]," in line
+    )
+    assert first == f"{tmp_path}/agent.conf: no group [{group}]: is [{meant}] meant?"
+    assert "no option hots in [DEFAULT]" in second
+
+
 def test_an_unknown_option_in_a_directory_of_files_is_refused_too(tmp_path: Path) -> None:
     (tmp_path / "agent.conf").write_text("[DEFAULT]\nhost = a\n")
     (tmp_path / "extra").mkdir()
@@ -265,6 +283,8 @@ def test_an_unknown_option_in_a_directory_of_files_is_refused_too(tmp_path: Path
         "[placement]\nauth_url = http://keystone\n",  # no auth_type: that is the error
         "[placement]\nauth_type = none_such\nauth_url = http://keystone\n",
         "[a_driver_that_is_gone]\nroot = /\n",
+        "[placement]\nauth_section = placement2\n[placement2]\nauth_type = none\n",
+        "[api_database]\na = 1\n[console]\na = 1\n[metrics]\na = 1\n[api]\na = 1\n",
     ],
 )
 def test_options_of_libraries_and_older_names_are_not_refused(tmp_path: Path, text: str) -> None:
@@ -276,13 +296,14 @@ def test_options_of_libraries_and_older_names_are_not_refused(tmp_path: Path, te
 def test_the_registry_refuses_unknown_options_but_not_those_of_an_agent(tmp_path: Path) -> None:
     path = tmp_path / "both.conf"
     path.write_text(
-        "[DEFAULT]\ncompute_driver = fake\n[compute]\ncpu_shared_set = 1\n[registry]\naccess = rpc\n"
+        "[DEFAULT]\ncompute_driver = fake\nram_allocation_ratio = 1\ninstances_path = /x\n[compute]\ncpu_shared_set = 1\n[registry]\naccess = rpc\n"
         "[placement]\nmax_concurrency = 1\nauth_type = password\n"
     )
     registry_config.load_config(["--config-file", str(path)])
-    path.write_text("[monitoring]\nport = 1\n")
-    with pytest.raises(RegistryConfigError, match=r"both\.conf: no option port in \[monitoring\]"):
-        registry_config.load_config(["--config-file", str(path)])
+    for option, group in (("port", "monitoring"), ("control_exchagne", "DEFAULT")):
+        path.write_text(f"[{group}]\n{option} = 1\n")
+        with pytest.raises(RegistryConfigError, match=f": no option {option} in .{group}."):
+            registry_config.load_config(["--config-file", str(path)])
 
 
 def test_the_older_name_of_the_cpu_models_means_the_same(tmp_path: Path) -> None:
