@@ -4,6 +4,7 @@ An invalid configuration file is refused at start; the error names the file and 
 an option that nothing reads, in a group that the agent or one of its drivers has.
 """
 
+import argparse
 import difflib
 import io
 import re
@@ -73,7 +74,7 @@ def mutate(conf: cfg.ConfigOpts) -> None:
     try:
         conf.mutate_config_files()
     except (cfg.Error, ValueError) as err:
-        raise ConfigError(where_read(str(err))) from err
+        raise ConfigError(located(where_read(str(err)), files_of(conf))) from err
 
 
 def settings(conf: cfg.ConfigOpts) -> opts.Settings:
@@ -82,7 +83,7 @@ def settings(conf: cfg.ConfigOpts) -> opts.Settings:
     try:
         return opts.settings(conf)
     except (RegistryConfigError, ValueError) as err:
-        raise ConfigError(where_read(str(err))) from err
+        raise ConfigError(located(where_read(str(err)), files_of(conf))) from err
 
 
 def parse(conf: cfg.ConfigOpts, args: Sequence[str], *, prog: str) -> None:
@@ -100,7 +101,8 @@ def parse(conf: cfg.ConfigOpts, args: Sequence[str], *, prog: str) -> None:
     except cfg.ConfigFilesNotFoundError as err:
         raise ConfigError(f"no such configuration file: {', '.join(err.config_files)}") from err
     except cfg.Error as err:
-        raise ConfigError(where_read(" ".join(str(err).split()))) from err
+        text = where_read(" ".join(str(err).split()))
+        raise ConfigError(located(text, _given(args, prog))) from err
     except OSError as err:
         raise ConfigError(f"{err.filename}: {err.strerror}" if err.filename else str(err)) from err
     except UnicodeDecodeError as err:
@@ -110,29 +112,76 @@ def parse(conf: cfg.ConfigOpts, args: Sequence[str], *, prog: str) -> None:
             sys.stderr.write(printed.getvalue())
             raise
         text = printed.getvalue().strip().removeprefix("argument --")
-        raise ConfigError(f"a configuration file has an invalid value: {text}") from None
+        text = f"a configuration file has an invalid value of option {text}"
+        raise ConfigError(located(text, _given(args, prog))) from None
+
+
+def _given(args: Sequence[str], prog: str) -> Iterator[Path]:
+    """Yield the configuration files of a command line, or the default ones."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for name in ("config_file", "config_dir"):
+        parser.add_argument(f"--{name.replace('_', '-')}", action="append", dest=name)
+    given = parser.parse_known_args(args)[0]
+    if given.config_file is None:
+        given.config_file = cfg.find_config_files(PROJECT, prog)
+    return files_of(given)
+
+
+_ASSIGNMENT = re.compile(r"(?:\[(?P<group>[^\]]*)\]|(?P<option>[\w-]+)\s*[=:])")
+
+
+def located(text: str, files: Iterable[Path]) -> str:
+    """Return an error's text after file and line of each option that it names, or its files.
+
+    An option is named as ``[group] option``, ``option NAME``, or at the beginning.
+    """
+    files, places = list(files), list[str]()
+    named = text.partition(", whose options are ")[0].replace("-", "_")
+    for path in files:
+        group = DEFAULT
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+            if (match := _ASSIGNMENT.match(line)) is None:
+                continue
+            if match["group"] is not None:
+                group = match["group"]
+                places += [f"{path}:{number}"] if f"no group [{group}]" in text else []
+                continue
+            option = re.escape(match["option"].replace("-", "_"))
+            begins = rf"(?:^|option |, |\[{re.escape(group)}\] ){option}\b"
+            in_group = f"[{group}]" in named or not re.search(r"\[\w+\]", named)
+            if in_group and re.search(begins, named):
+                places.append(f"{path}:{number}")
+    if not files or any(re.search(rf"{re.escape(str(path))}:\d", text) for path in files):
+        return text
+    for place in list(places):
+        if (name := f" in {place.rpartition(':')[0]}") in text:
+            text = text.replace(name, f" in {place}")
+            places.remove(place)
+    at = places or [name for name in map(str, files) if name not in text]
+    return f"{', '.join(at)}: {text}" if at else text
 
 
 def check_values(conf: cfg.ConfigOpts) -> None:
     """Check the value of every registered option.
 
-    :raises ConfigError: a value is invalid, or refers to an option that does not exist.
+    :raises ConfigError: values are invalid, or refer to options that do not exist; names all.
     """
-    for name in conf:
-        value = _value(conf, conf, name, DEFAULT)
-        if isinstance(value, cfg.ConfigOpts.GroupAttr):
-            for option in value:
-                _value(conf, value, option, name)
+    groups = {name: conf[name] for name in conf._groups}  # noqa: SLF001
+    errors = [*_value_errors(conf, conf, DEFAULT)]
+    errors += [text for name, group in groups.items() for text in _value_errors(conf, group, name)]
+    if errors:
+        raise ConfigError("\n".join(located(text, files_of(conf)) for text in errors))
 
 
-def _value(conf: cfg.ConfigOpts, options: Any, option: str, group: str) -> Any:
-    try:
-        return options[option]
-    except (cfg.NoSuchOptError, RecursionError):  # the error's text has a part of the value
-        text = "$ refers to an option that does not exist: write $$ for a literal $"
-        raise ConfigError(f"{option_place(conf, option, group)}: {text}") from None
-    except (cfg.Error, ValueError) as err:
-        raise ConfigError(where_read(str(err))) from err
+def _value_errors(conf: cfg.ConfigOpts, options: Any, group: str) -> Iterator[str]:
+    for option in options:
+        try:
+            options[option]
+        except (cfg.NoSuchOptError, RecursionError):  # the error's text has a part of the value
+            text = "$ refers to an option that does not exist: write $$ for a literal $"
+            yield f"{option_place(conf, option, group)}: {text}"
+        except (cfg.Error, ValueError) as err:
+            yield where_read(str(err))
 
 
 def refuse_unknown(conf: cfg.ConfigOpts, unchecked: Collection[str] = ()) -> None:
@@ -144,22 +193,21 @@ def refuse_unknown(conf: cfg.ConfigOpts, unchecked: Collection[str] = ()) -> Non
     :raises ConfigError: naming the file, and for each group the options, and those that it has.
     """
     known, texts = _known_options(conf), list[str]()
-    sections = [(path, *each) for path in files_of(conf) for each in _sections(path).items()]
-    for path, group, options in sections:
+    for group, options in [each for path in files_of(conf) for each in _sections(path).items()]:
         names = known.get(group)
         if names is None and group not in (placement.GROUP, conf[placement.GROUP].auth_section):
             near = _similar(group, [*known, placement.GROUP])
-            texts += [f"{path}: no group [{group}]: is [{each}] meant?" for each in near]
+            texts += [f"no group [{group}]: is [{each}] meant?" for each in near]
         unknown = [name for name in options if names and name.replace("-", "_") not in names]
         if group in unchecked:
             unknown = [name for name in unknown if _similar(name, names or ())]
         if unknown:
             texts.append(
-                f"{path}: no option {', '.join(unknown)} in [{group}], whose options are "
+                f"no option {', '.join(unknown)} in [{group}], whose options are "
                 f"{', '.join(sorted(names or ()))}"
             )
     if texts:
-        raise ConfigError("\n".join(texts))
+        raise ConfigError("\n".join(located(text, files_of(conf)) for text in dict.fromkeys(texts)))
 
 
 def _similar(word: str, names: Iterable[str]) -> list[str]:

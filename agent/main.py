@@ -25,25 +25,22 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from agent import config, opts, version
-from agent.bus.errors import TransportUnavailable
+from agent.check import FAILED, KINDS, Check, exit_code, explained
 from agent.loop import Loop
 from agent.metrics import opts as metrics
-from agent.nodes.identity import IdentityError, IdentityNotReady, compute_id, saved_compute_id
+from agent.nodes.identity import compute_id, refuse_unreadable, saved_compute_id
 from agent.nodes.nodes import Nodes
 from agent.placement import Endpoint, adapter_from_conf, agent_api
-from agent.registry.errors import RegistryError
 from agent.reload import Reload
 from agent.reporting import guru, logs
 from agent.reporting.status import StatusFile
 from agent.reporting.systemd import Systemd
 from agent.service import Service
 from agent.state.driver_store import DriverStore
-from agent.state.lock import InUse, StateDirectory
+from agent.state.lock import StateDirectory
 from agent.switching.switching import host_status, switching
 from drivers.api import DriverContext
-from drivers.errors import DriverError, DriverNotReady
 from drivers.loader import load_drivers
-from reportclient.errors import AuthenticationFailed, PlacementError, Unreachable
 from reportclient.http import API
 
 if TYPE_CHECKING:
@@ -52,44 +49,28 @@ if TYPE_CHECKING:
 lean.loaded()
 LOG = logging.getLogger("compute_agent.service")
 
-FAILED, UNUSABLE = 1, 2
 DEV = "compute_agent.dev"
 """Group of the entry point for ``--dev``, whose code the daemon does not import."""
 DRIVER_WITHIN = 3.0
 """Seconds in which a driver's call has to return when the agent stops."""
-EXITS: tuple[tuple[type[Exception], int], ...] = (
-    (DriverNotReady, FAILED),
-    (DriverError, UNUSABLE),
-    (IdentityNotReady, FAILED),
-    (IdentityError, UNUSABLE),
-    (InUse, FAILED),
-    (RegistryError, FAILED),
-    (AuthenticationFailed, UNUSABLE),
-    (Unreachable, FAILED),
-    (PlacementError, UNUSABLE),
-    (config.ConfigError, UNUSABLE),
-    (logs.LogsUnusable, UNUSABLE),
-    (TransportUnavailable, UNUSABLE),
-)
-"""Exit codes by errors, of which the first counts: FAILED for what passes by itself, since systemd
-starts the agent again then; UNUSABLE for what an operator has to correct."""
 
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command, and exit."""
+    words, conf = list(sys.argv[1:] if args is None else args), None
     with ExitStack() as stack:
         try:
-            code = _run(list(sys.argv[1:] if args is None else args), stack)
-        except tuple(kind for kind, _ in EXITS) as err:
-            logs.complain(f"compute-agent: {err}")
-            code = next(code for kind, code in EXITS if isinstance(err, kind))
+            conf = config.load_config(words)
+            code = Check(conf).run() if conf.check else _run(conf, words, stack)
+        except KINDS as err:
+            logs.complain(f"compute-agent: {explained(err, conf)}")
+            code = exit_code(err)
         except KeyboardInterrupt:
             code = FAILED
     sys.exit(code)
 
 
-def _run(args: list[str], stack: ExitStack) -> int:
-    conf = config.load_config(args)
+def _run(conf: Any, args: list[str], stack: ExitStack) -> int:
     # Until their handlers are installed; SIGHUP ends a run of one period.
     for number in (signal.SIGUSR1, signal.SIGUSR2, *(() if conf.once else (signal.SIGHUP,))):
         signal.signal(number, _log_ignored)
@@ -98,6 +79,7 @@ def _run(args: list[str], stack: ExitStack) -> int:
     settings = config.settings(conf)
     directory = StateDirectory.locked(settings.state_path)
     stack.callback(directory.close)
+    refuse_unreadable(settings.state_path)
     systemd = Systemd.from_environment()
     loop = Loop(idle=systemd.feed, idle_every=min(10.0, (systemd.watchdog or 30.0) / 3))
     store = DriverStore(settings.state_path)

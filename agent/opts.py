@@ -180,6 +180,12 @@ COMMAND_LINE: list[cfg.Opt] = [
         "once", default=False, help="Run one period, then exit: 0 if all was reported, 1 if not."
     ),
     cfg.BoolOpt(
+        "check",
+        default=False,
+        help="Check the configuration, the drivers, the provider files and Placement, print what "
+        "would be used and every error, and exit: 0 without errors, else 2. Writes nothing.",
+    ),
+    cfg.BoolOpt(
         "dev",
         default=False,
         help="Start an embedded Placement (SQLite, in state_path), report to it and draw the "

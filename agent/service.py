@@ -57,7 +57,7 @@ class Service:
         """
         for number, loaded in enumerate(self.nodes.drivers):
             try:
-                _open(loaded, self.host)
+                open_driver(loaded, self.host)
             except DriverError as err:
                 if number == 0:
                     raise type(err)(f"driver {loaded.name} {err}") from err
@@ -66,7 +66,7 @@ class Service:
     def close(self) -> None:
         """Call ``cleanup_host`` of the drivers; failures are logged."""
         for loaded in self.nodes.drivers:
-            _close(loaded, self.host)
+            close_driver(loaded, self.host)
 
     def hanging(self, since: float, seconds: float) -> str | None:
         """Return a text that names a call of a driver or to Placement that hangs, or ``None``.
@@ -103,7 +103,7 @@ class Service:
         self.systemd.feed()
         for loaded in self.nodes.drivers:
             if loaded.opening.failed is not None:
-                _close(loaded, self.host)
+                close_driver(loaded, self.host)
                 _open_again(loaded, self.host)
         disabled = self.status.disabled if self.status is not None else None
         reports = self.nodes.period(self.clock(), disabled=disabled, stop=self.stop)
@@ -186,7 +186,8 @@ class Service:
             self._ready = True
 
 
-def _open(loaded: LoadedDriver, host: str) -> None:
+def open_driver(loaded: LoadedDriver, host: str) -> None:
+    """Call ``init_host``.  :raises DriverError: it failed; DriverNotReady if that may pass."""
     try:
         loaded.call(Lifecycle.init_host, host)
     except DriverError as err:
@@ -199,7 +200,7 @@ def _open(loaded: LoadedDriver, host: str) -> None:
 def _open_again(loaded: LoadedDriver, host: str) -> None:
     opening = loaded.opening
     try:
-        _open(loaded, host)
+        open_driver(loaded, host)
     except DriverError as err:
         opening.failed = err
         return
@@ -208,7 +209,8 @@ def _open_again(loaded: LoadedDriver, host: str) -> None:
         then()
 
 
-def _close(loaded: LoadedDriver, host: str) -> None:
+def close_driver(loaded: LoadedDriver, host: str) -> None:
+    """Call ``cleanup_host``; a failure is logged."""
     try:
         loaded.call(Lifecycle.cleanup_host, host)
     except DriverHangs as err:

@@ -44,7 +44,8 @@ class CheckDriver(OperatorCommand):
         if name not in drivers:
             raise DriverNotFound(loader.not_found(name, drivers))
         if text := missing("kit", "pytest"):
-            raise CommandError(*text.split("; ", 1))
+            what, _, step = text.partition("; ")
+            raise CommandError(what, step)
         arguments = [name, session.settings.host]
         arguments += [f"--config-file={each}" for each in session.conf.config_file or ()]
         arguments += [f"--config-dir={each}" for each in session.conf.config_dir or ()]

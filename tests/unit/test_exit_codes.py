@@ -12,7 +12,8 @@ from types import SimpleNamespace
 import pytest
 
 from agent import config, placement
-from agent.main import EXITS, main
+from agent.check import EXITS
+from agent.main import main
 from agent.registry.errors import RegistryUnavailable
 from agent.state.lock import InUse
 from compute_registry.command import main as registry_command
