@@ -33,7 +33,13 @@ from agent.state.lock import InUse
 from drivers.api import DriverContext
 from drivers.errors import BadFile, DriverError, DriverNotReady
 from drivers.loader import LoadedDriver, load_drivers
-from reportclient.errors import AuthenticationFailed, Forbidden, PlacementError, Unreachable
+from reportclient.errors import (
+    AuthenticationFailed,
+    Forbidden,
+    NoEndpoint,
+    PlacementError,
+    Unreachable,
+)
 from reportclient.http import PlacementAPI
 from reportclient.plain_text import error_text, plain
 
@@ -56,7 +62,7 @@ EXITS: tuple[tuple[type[Exception], int], ...] = (
 starts the agent again then; UNUSABLE for what an operator has to correct."""
 KINDS = tuple(kind for kind, _ in EXITS)
 _OF_OPTIONS = (
-    *(DriverError, AuthenticationFailed, Forbidden),
+    *(DriverError, AuthenticationFailed, Forbidden, NoEndpoint),
     *(logs.LogsUnusable, TransportUnavailable),
 )
 """Errors of which an option is at fault, and that do not name its file."""
@@ -69,7 +75,7 @@ def exit_code(err: Exception) -> int:
 
 def explained(err: Exception, conf: Any) -> str:
     """Return the text of an error that ends a start, with file and line of the option at fault."""
-    if conf is None or not isinstance(err, _OF_OPTIONS) or exit_code(err) == FAILED:
+    if conf is None or not isinstance(err, _OF_OPTIONS) or isinstance(err, DriverNotReady):
         return str(err)
     return config.located(with_agents_step(err), config.files_of(conf))
 

@@ -72,6 +72,13 @@ class AuthenticationFailed(Unreachable):
     """Keystone or Placement did not accept the credentials.  Next: the operator corrects them."""
 
 
+class NoEndpoint(Unreachable):
+    """Not sent: no endpoint in Keystone's catalogue matches the options.
+
+    Next: the operator corrects the options or the catalogue, which is read again.
+    """
+
+
 class Forbidden(PlacementError):
     """403: the user may not make this call.  Next: the operator grants the role."""
 

@@ -31,6 +31,14 @@ _CODES: dict[str, type[PlacementError]] = {
     "placement.duplicate_name": NameTaken,
     "placement.resource_provider.cannot_delete_parent": Conflict,
 }
+_GATEWAYS = {
+    403: "a gateway or proxy on the way refuses the request: see its rules",
+    404: "is endpoint_override right?",
+    407: "a proxy wants credentials: see https_proxy, http_proxy and no_proxy",
+    413: "a gateway or proxy limits the size of requests: raise its limit",
+    429: "a gateway or proxy limits the rate of requests, which are sent again: raise its limit",
+}
+"""Next steps by status, of answers that are not Placement's."""
 _OF_NAMES = ("/traits/", "/resource_classes/")
 """Paths whose 409 has no code of its own: the name is in use."""
 _TOO_LONG = frozenset({414, 431})
@@ -88,7 +96,7 @@ def _error(what: str, path: str, response: Any) -> PlacementError:
     if not error or (status == 404 and text.endswith(_NO_PATH)):
         error, base = {}, response.url.partition(path.partition("?")[0])[0]
         text = f"{what}, and the answer of {base} is not in Placement's format"
-        text += "; is endpoint_override right?" if status == 404 else "; see what answers there"
+        text += f"; {_GATEWAYS.get(status, 'see what answers there')}"
     elif status == 403:
         text = f"{text.rstrip(' .')}; {ROLE}"
     passing = status == 429 or status >= 500

@@ -54,6 +54,7 @@ _NEXT_STEPS: Sequence[tuple[type[Exception], str, int]] = (
     (CannotForbid, "use --include-disabled to include disabled hosts", UNUSABLE),
     (placement.AuthenticationFailed, "see [placement] in {files}", UNUSABLE),
     (placement.Forbidden, "see [placement] in {files}", UNUSABLE),
+    (placement.NoEndpoint, "see [placement] in {files}", UNUSABLE),
     (placement.TooOld, "upgrade Placement", UNUSABLE),
     (placement.TooNew, "upgrade compute-agent", UNUSABLE),
     (placement.Unreachable, "check that Placement is up, and [placement] in {files}", PROBLEMS),

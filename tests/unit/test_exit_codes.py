@@ -91,6 +91,40 @@ def test_the_start_ends_with_the_code_and_one_line(
     assert last.startswith("compute-agent: ")
 
 
+ENDS = {
+    "state_path =": "a.conf:2: state_path is empty",
+    "compute_driver = a,a": "a.conf:2: compute_driver = a, a: name each driver once",
+    "compute_driver = nope": "a.conf:2: compute_driver: no driver 'nope' is installed",
+    "debug = maybe": "a.conf:2: a configuration file has an invalid value of option debug",
+    "update_resources_interval = x": "update_resources_interval in {}/a.conf:2 is not valid",
+    "log_config_append = /none": "a.conf:2: logging can't be set up (log_file, log_dir",
+    "[registry]\naccess = rpc": "a.conf:3: [registry] access = rpc needs transport_url",
+    "[monitoring]\nlisten = ::": "a.conf:3: [monitoring] listen is '::'",
+    "[compute]\nowner_trait =": "a.conf:3: [compute] owner_trait is empty",
+    "[compute]\ncpu_shared_set = x\n[libvirt]\nconnection_uri = test:///default": (
+        "a.conf:3: driver 'libvirt' = "
+    ),
+    "[placement]\nauth_type = passwort": (
+        "a.conf:3: [placement] auth_type = passwort: no such plugin; is password meant?"
+    ),
+    "[placement]\nregion_name = a": "a.conf: [placement] auth_type is not set",
+}
+
+
+@pytest.mark.parametrize("text", ENDS)
+def test_what_ends_a_start_names_file_and_line(tmp_path: Path, text: str, capsys) -> None:
+    path = tmp_path / "a.conf"
+    path.write_text(f"[DEFAULT]\n{text}\n[libvirt]\nrbd_user = a\n")
+    with pytest.raises(SystemExit) as ended:
+        main(
+            ["--config-file", str(path), "--state-path", str(tmp_path / "state")][
+                : None if text != "state_path =" else 2
+            ]
+        )
+    assert ended.value.code == 2
+    assert ENDS[text].format(tmp_path) in capsys.readouterr().err.strip().splitlines()[-1]
+
+
 EXTRAS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "sqlalchemy": ("registry", lambda _: registry_command()),
     "waitress": ("dev", lambda path: main(["--dev", "--once", *fake(path)])),
