@@ -38,6 +38,7 @@ from agent.reporting.systemd import Systemd
 from agent.service import Service
 from agent.state.driver_store import DriverStore
 from agent.state.lock import StateDirectory
+from agent.state.saved_root import saved_roots
 from agent.switching.switching import host_status, switching
 from drivers.api import DriverContext
 from drivers.loader import load_drivers
@@ -186,6 +187,8 @@ def _until_stopped(reload: Reload) -> None:
     signal.signal(signal.SIGHUP, lambda *_: reload.request())
     signal.signal(signal.SIGUSR2, lambda _, frame: guru.dump(reload.conf, frame))
     first_in = random.uniform(0, settings.spread(reload.switching.heartbeat.hosts))
+    if not saved_roots(settings.state_path):
+        first_in = 0.0  # a new host: somebody waits for it
     if first_in > opts.READY_WITHIN:
         service.ready_anyway(f"first report in {first_in:.0f} s")
     else:  # also while Placement is away

@@ -154,6 +154,17 @@ def test_a_check_prints_what_is_used_and_every_error_and_writes_nothing(
 # -- the running process
 
 
+def test_a_new_host_reports_at_once_and_after_a_restart_in_its_turn(agent: AgentProcess) -> None:
+    agent.options = "periodic_fuzzy_delay = 1000000\n"
+    agent.start()
+    agent.until_logged("to Placement", times=1)
+    agent.stop()
+    agent.start()
+    agent.until_logged("Reporting host testhost, the first time in ", times=2)
+    assert "the first time in 0 s" in agent.log
+    assert int(agent.log.rpartition("the first time in ")[2].split()[0]) > 1
+
+
 def test_sigterm_in_a_period_lets_it_end(agent: AgentProcess, placement: RealPlacement) -> None:
     agent.make_sick("print('sleeping', flush=True); time.sleep(1.5)")
     agent.start()
