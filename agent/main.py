@@ -52,6 +52,8 @@ LOG = logging.getLogger("compute_agent.service")
 
 DEV = "compute_agent.dev"
 """Group of the entry point for ``--dev``, whose code the daemon does not import."""
+SILENT_AFTER = 15.0
+"""Seconds without an answer of Placement after which log and status say so; the wait is longer."""
 DRIVER_WITHIN = 3.0
 """Seconds in which a driver's call has to return when the agent stops."""
 
@@ -182,6 +184,7 @@ def _log_ignored(number: int, _: object) -> None:
 def _until_stopped(reload: Reload) -> None:
     """Run the loop until SIGTERM or SIGINT; SIGHUP reloads, SIGUSR2 writes a report."""
     service, loop, settings = reload.service, reload.loop, reload.settings
+    status_file = reload.status_file
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: _stop(reload))
     signal.signal(signal.SIGHUP, lambda *_: reload.request())
@@ -194,18 +197,18 @@ def _until_stopped(reload: Reload) -> None:
     else:  # also while Placement is away
         why = "the first report is not finished yet"
         _call_later(opts.READY_WITHIN, lambda: service.ready_anyway(why))
-    reload.status_file.started(first_in)
+    status_file.started(first_in)
     LOG.info("Reporting host %s, the first time in %.0f s", settings.host, first_in)
     # Python handles signals in the main thread, which must not hang in a driver's C code.
     with ThreadPoolExecutor(1, thread_name_prefix="loop") as pool:
         done = pool.submit(loop.run, service.period, settings.interval, first_in)
-        _wait_interruptibly(done)
+        _wait_interruptibly(done, lambda: status_file.note_silence(service.silence(SILENT_AFTER)))
         done.result()
     LOG.info("Stopped")
 
 
-def _wait_interruptibly(done: Future[None]) -> None:
-    """Wait for ``done``; signals that arrive meanwhile are handled at once.
+def _wait_interruptibly(done: Future[None], look: Callable[[], object]) -> None:
+    """Wait for ``done``; signals that arrive meanwhile are handled at once, ``look`` now and then.
 
     The second of two signals in quick succession does not wake a thread that waits for a lock, but
     it always writes a byte to the wakeup descriptor.
@@ -220,8 +223,11 @@ def _wait_interruptibly(done: Future[None]) -> None:
     with reader, writer:
         signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
         done.add_done_callback(wake)
+        reader.settimeout(SILENT_AFTER)
         while not done.done():
-            reader.recv(4096)
+            with suppress(TimeoutError):
+                reader.recv(4096)
+            look()
         signal.set_wakeup_fd(-1)
 
 

@@ -48,9 +48,9 @@ DEFAULT: list[cfg.Opt] = [
         min=0,
         sample_default=120,
         help="Seconds over which hosts spread what all of them may do at once: the first period "
-        "after a start (a new host's is at once), the period after a reload, and a change of the service "
-        "record. Each host "
-        "waits for a random part of them. Left out: a second for each 20 hosts of the registry; if "
+        "after a start (a new host's is at once), the period after a reload, and a change of the "
+        "service record. Each host waits for a random part of them. Left out: a second for each 20 "
+        "hosts of the registry; if "
         "their number is unknown, 120, but not more than two intervals. 0: no delay.",
     ),
     cfg.StrOpt(

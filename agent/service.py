@@ -68,14 +68,20 @@ class Service:
         for loaded in self.nodes.drivers:
             close_driver(loaded, self.host)
 
+    def silence(self, seconds: float, since: float = 0.0) -> str | None:
+        """Return a text if Placement has not answered for ``seconds``; see :meth:`hanging`."""
+        for began in list(self.nodes.breaker.waiting.values()):
+            if time.monotonic() - max(began, since) >= seconds:
+                return "Placement does not answer"
+        return None
+
     def hanging(self, since: float, seconds: float) -> str | None:
         """Return a text that names a call of a driver or to Placement that hangs, or ``None``.
 
         A call hangs that has lasted for ``seconds`` since it began and since ``since`` (monotonic).
         """
-        for began in list(self.nodes.breaker.waiting.values()):
-            if time.monotonic() - max(began, since) >= seconds:
-                return "Placement does not answer"
+        if silence := self.silence(seconds, since):
+            return silence
         for loaded in self.nodes.drivers:
             for began, method in list(loaded.calls.now):
                 if time.monotonic() - max(began, since) >= seconds:

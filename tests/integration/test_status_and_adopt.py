@@ -58,7 +58,7 @@ def test_status_of_an_agent_from_before_its_start_until_it_is_killed(agent):
     agent.send(signal.SIGSTOP)
     eventually(lambda: computectl(agent, "status").code == 1)
     said = computectl(agent, "status")
-    assert "stuck" in said.err and "see the log" in said.err
+    assert "stuck" in said.err and "says why" in said.err
     # Where nobody waits for it, a killed process keeps its pid and its entry in /proc.
     os.kill(file["pid"], signal.SIGKILL)
     eventually(lambda: started_at(file["pid"]) == ENDED)
