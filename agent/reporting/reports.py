@@ -93,7 +93,9 @@ def with_agents_step(err: BaseException, root: str = "") -> str:
     if of_options and "[placement]" not in text:
         return f"{text}; see [placement]"
     if root and isinstance(err, NameTaken):
-        return f"{text} If that provider is this host: computectl adopt {root}."
+        what, others, steps = text.partition(" If that provider is in use:")
+        own = "If that provider is this host, as after a reinstallation or with a new state_path"
+        return f"{what} {own}: computectl adopt {root}.{others}{steps}"
     return text
 
 

@@ -64,7 +64,7 @@ _NEXT_STEPS: Sequence[tuple[type[Exception], str, int]] = (
     (registry.InputRefused, "nothing was changed", UNUSABLE),
     (registry.Unreadable, "nothing was changed", UNUSABLE),
     (registry.StillUp, "nothing was deleted", UNUSABLE),
-    (registry.Attached, "use openstack compute service set", UNUSABLE),
+    (registry.Attached, "its agent follows nova-compute", UNUSABLE),
     (registry.HostTaken, "give one of the two agents another [DEFAULT] host", UNUSABLE),
     (
         registry.RecordUnusable,
