@@ -12,7 +12,7 @@ from drivers.inventory import cpu_set
 
 LONGEST_NUMBER = 18
 """Digits of the largest number that is accepted."""
-_BYTES = {"b": 1, "bytes": 1} | {
+_BYTES: dict[str, int] = {"b": 1, "bytes": 1} | {
     unit: size
     for power, letter in enumerate("KMGTPE", 1)
     for unit, size in (
