@@ -33,13 +33,7 @@ from agent.state.lock import InUse
 from drivers.api import DriverContext
 from drivers.errors import BadFile, DriverError, DriverNotReady
 from drivers.loader import LoadedDriver, load_drivers
-from reportclient.errors import (
-    AuthenticationFailed,
-    Forbidden,
-    NoEndpoint,
-    PlacementError,
-    Unreachable,
-)
+from reportclient.errors import OF_OPTIONS, AuthenticationFailed, PlacementError, Unreachable
 from reportclient.http import PlacementAPI
 from reportclient.plain_text import error_text, plain
 
@@ -61,10 +55,7 @@ EXITS: tuple[tuple[type[Exception], int], ...] = (
 """Exit codes by errors, of which the first counts: FAILED for what passes by itself, since systemd
 starts the agent again then; UNUSABLE for what an operator has to correct."""
 KINDS = tuple(kind for kind, _ in EXITS)
-_OF_OPTIONS = (
-    *(DriverError, AuthenticationFailed, Forbidden, NoEndpoint),
-    *(logs.LogsUnusable, TransportUnavailable),
-)
+_OF_OPTIONS = (*OF_OPTIONS, DriverError, logs.LogsUnusable, TransportUnavailable)
 """Errors of which an option is at fault, and that do not name its file."""
 
 
@@ -124,7 +115,7 @@ class Check:
             with self.noting():
                 (loaded,) = load_drivers([name], context)
                 drivers.append(loaded)
-                nodes = self._nodes(loaded, settings.host) if number == 0 else []
+                nodes = self._nodes(loaded, settings.host, first=number == 0)
                 self.used("driver", f"{name}{': nodes ' if nodes else ''}{', '.join(nodes)}")
         lacking = () if len(drivers) == len(settings.drivers) else ("DEFAULT", "compute")
         with self.noting():  # a driver that was not loaded has not registered its options
@@ -133,8 +124,7 @@ class Check:
             if settings.transport_url:
                 from agent.bus import messaging  # noqa: PLC0415  loaded only with a bus
 
-                option = config.option_place(conf, "transport_url")
-                messaging.transport(settings.transport_url, conf.config_file or (), option=option)
+                messaging.transport(settings.transport_url, conf.config_file or ())
         with self.noting():
             refuse_unreadable(path)
             own = saved_compute_id(path)
@@ -147,14 +137,14 @@ class Check:
             loaded_files = parse_files(*read_files(files.location, required=files.required))
             self.used("provider files", f"{len(loaded_files.files)} in {files.location}")
 
-    def _nodes(self, loaded: LoadedDriver, host: str) -> list[str]:
-        """Return the driver's nodes; it is opened for that, and closed.
+    def _nodes(self, loaded: LoadedDriver, host: str, *, first: bool) -> list[str]:
+        """Open and close a driver; return the nodes that the first one names.
 
         :raises DriverError: it can't start, or its nodes can't be used.
         """
         try:
             open_driver(loaded, host)
-            return loaded.nodes()
+            return loaded.nodes() if first else []
         except DriverError as err:
             raise type(err)(f"driver {loaded.name} {err}") from err
         except (Exception, SystemExit) as err:

@@ -153,12 +153,7 @@ def located(text: str, files: Iterable[Path]) -> str:
                 places.append(f"{path}:{number}")
     if not files or any(re.search(rf"{re.escape(str(path))}:\d", text) for path in files):
         return text
-    for place in list(places):
-        if (name := f" in {place.rpartition(':')[0]}") in text:
-            text = text.replace(name, f" in {place}")
-            places.remove(place)
-    at = places or [name for name in map(str, files) if name not in text]
-    return f"{', '.join(at)}: {text}" if at else text
+    return f"{', '.join(places or map(str, files))}: {text}"
 
 
 def check_values(conf: cfg.ConfigOpts) -> None:
@@ -167,19 +162,19 @@ def check_values(conf: cfg.ConfigOpts) -> None:
     :raises ConfigError: values are invalid, or refer to options that do not exist; names all.
     """
     groups = {name: conf[name] for name in conf._groups}  # noqa: SLF001
-    errors = [*_value_errors(conf, conf, DEFAULT)]
-    errors += [text for name, group in groups.items() for text in _value_errors(conf, group, name)]
+    errors = [*_value_errors(conf, DEFAULT)]
+    errors += [text for name, group in groups.items() for text in _value_errors(group, name)]
     if errors:
         raise ConfigError("\n".join(located(text, files_of(conf)) for text in errors))
 
 
-def _value_errors(conf: cfg.ConfigOpts, options: Any, group: str) -> Iterator[str]:
+def _value_errors(options: Any, group: str) -> Iterator[str]:
     for option in options:
         try:
             options[option]
         except (cfg.NoSuchOptError, RecursionError):  # the error's text has a part of the value
-            text = "$ refers to an option that does not exist: write $$ for a literal $"
-            yield f"{option_place(conf, option, group)}: {text}"
+            name = option if group == DEFAULT else f"[{group}] {option}"
+            yield f"{name}: $ refers to an option that does not exist: write $$ for a literal $"
         except (cfg.Error, ValueError) as err:
             yield where_read(str(err))
 
@@ -268,15 +263,6 @@ def files_of(conf: Any) -> Iterator[Path]:
     yield from map(Path, conf.config_file or ())
     for directory in conf.config_dir or ():
         yield from sorted(Path(directory).glob("*.conf"))
-
-
-def option_place(conf: Any, name: str, group: str = DEFAULT) -> str:
-    """Return ``[group] name in FILE``; without the file if none has the option."""
-    option = name if group == DEFAULT else f"[{group}] {name}"
-    for path in reversed(list(files_of(conf))):
-        if {name, name.replace("_", "-")} & _sections(path).get(group, {}).keys():
-            return f"{option} in {path}"
-    return option
 
 
 def open_secrets(conf: cfg.ConfigOpts) -> Iterator[str]:

@@ -146,11 +146,7 @@ def _transport(settings: opts.Settings, conf: Any) -> Any:
     from agent.bus import messaging  # noqa: PLC0415  loaded only with a bus
 
     logs.limit_repeats()
-    return messaging.transport(
-        settings.transport_url,
-        conf.config_file or (),
-        option=config.option_place(conf, "transport_url"),
-    )
+    return messaging.transport(settings.transport_url, conf.config_file or ())
 
 
 def _dev(conf: Any, stack: ExitStack) -> Any:

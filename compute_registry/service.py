@@ -22,7 +22,7 @@ from agent.bus.errors import MessagingError
 from agent.bus.rpcapi import ComputeAgentAPI
 from agent.bus.server import RpcServer
 from agent.bus.signing import Operator
-from agent.config import open_secrets, option_place
+from agent.config import files_of, located, open_secrets
 from agent.loop import in_thread
 from agent.metrics import opts as metrics_opts
 from agent.registry import opts, wire
@@ -66,7 +66,7 @@ def main(args: Sequence[str] | None = None) -> None:
         signal.signal(number, lambda *_: stop.set())
     for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
-    arguments = list(sys.argv[1:] if args is None else args)
+    arguments, conf = list(sys.argv[1:] if args is None else args), None
     try:
         conf = config.load_config(arguments)
         if conf.host_keys is not None:
@@ -86,7 +86,8 @@ def main(args: Sequence[str] | None = None) -> None:
         signal.signal(signal.SIGUSR2, lambda _, frame: guru.dump(conf, frame))
         process.run()
     except (opts.RegistryConfigError, logs.LogsUnusable, RegistryError, MessagingError) as err:
-        logs.complain(f"{config.PROG}: {err}")
+        text = str(err) if conf is None else located(str(err), files_of(conf))
+        logs.complain(f"{config.PROG}: {text}")
         sys.exit(UNUSABLE)
     logging.shutdown()
     # sys.exit would wait for threads that wait for an unreachable broker.
@@ -132,8 +133,7 @@ class _Process:
             raise opts.RegistryConfigError(
                 "neither RPC nor REST is configured: set transport_url or [registry] rest_port"
             )
-        option = option_place(self.conf, "connection", opts.GROUP)
-        database = FleetDatabase.from_url(settings.connection, option)
+        database = FleetDatabase.from_url(settings.connection)
         with ExitStack() as stack:
             stack.callback(database.dispose)
             transport = self._transport()
@@ -209,11 +209,7 @@ class _Process:
         """
         if not self.conf.transport_url:
             return None
-        transport = messaging.transport(
-            self.conf.transport_url,
-            self.conf.config_file or (),
-            option=option_place(self.conf, "transport_url"),
-        )
+        transport = messaging.transport(self.conf.transport_url, self.conf.config_file or ())
         _require_keys(self.settings)
         if not self.settings.master_key:
             LOG.warning(

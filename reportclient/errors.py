@@ -150,6 +150,8 @@ class TooNew(PlacementError):
     """This Placement supports no microversion of this client.  Next: upgrade the client."""
 
 
+OF_OPTIONS = (AuthenticationFailed, Forbidden, NoEndpoint)
+"""Errors that options of the client's configuration may have caused."""
 PLAN_ANEW = (AlreadyThere, Conflict, NotFound, UnknownNames)
 """Errors after which the tree is read and planned again, in the same attempt."""
 PASSING = (*PLAN_ANEW, ServerFault)

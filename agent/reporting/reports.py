@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from agent.reporting.changes import summary
-from reportclient.errors import AuthenticationFailed, Forbidden, NameTaken, NoEndpoint, Shared
+from reportclient.errors import OF_OPTIONS, NameTaken, Shared
 from reportclient.plain_text import ago, error_text, first_few
 from reportclient.plan import Operation, Plan
 from reportclient.snapshot import Snapshot
@@ -89,8 +89,7 @@ def with_agents_step(err: BaseException, root: str = "") -> str:
     ``root`` is the name of the host's root, if the error is about that.
     """
     text = error_text(err)
-    of_options = isinstance(err, AuthenticationFailed | Forbidden | NoEndpoint)
-    if of_options and "[placement]" not in text:
+    if isinstance(err, OF_OPTIONS) and "[placement]" not in text:
         return f"{text}; see [placement]"
     if root and isinstance(err, NameTaken):
         what, others, steps = text.partition(" If that provider is in use:")

@@ -51,21 +51,21 @@ class FleetDatabase:
     engine: sa.Engine
 
     @classmethod
-    def from_url(cls, connection: str, option: str = "[registry] connection") -> "FleetDatabase":
+    def from_url(cls, connection: str) -> "FleetDatabase":
         """Return the database of an SQLAlchemy URL; each connection is tested before its use.
-
-        ``option``: the option that set the URL, for errors.
 
         :raises RegistryUnavailable: the URL is invalid.
         """
         if not connection:
-            raise RegistryUnavailable(f"{option} is not set: the URL of the fleet's database")
+            raise RegistryUnavailable(
+                "[registry] connection is not set: the URL of the fleet's database"
+            )
         try:
             url = sa.make_url(connection)
             backend = url.get_backend_name()
             if backend not in DIALECTS:
                 raise RegistryUnavailable(
-                    f"{option}: {backend} is not supported: use mysql+pymysql"
+                    f"[registry] connection: {backend} is not supported: use mysql+pymysql"
                 )
             defaults = _DEFAULTS.get(backend, {})
             added = {name: value for name, value in defaults.items() if name not in url.query}
@@ -79,12 +79,14 @@ class FleetDatabase:
         except (sa.exc.ArgumentError, ImportError, ValueError) as err:
             # A ValueError is about the port, which SQLAlchemy's pattern does not check.
             why = f"the port is not a number: {err}" if isinstance(err, ValueError) else err
-            raise RegistryUnavailable(f"{option}: {why}") from err
+            raise RegistryUnavailable(f"[registry] connection: {why}") from err
         if url.port is not None and not 0 < url.port < 65536:
-            raise RegistryUnavailable(f"{option}: port {url.port} is out of range")
+            raise RegistryUnavailable(f"[registry] connection: port {url.port} is out of range")
         if backend == "sqlite":
             if not url.database:
-                raise RegistryUnavailable(f"{option}: a database in memory is not supported")
+                raise RegistryUnavailable(
+                    "[registry] connection: a database in memory is not supported"
+                )
             sa.event.listen(engine, "connect", add_functions)
         return cls(engine)
 

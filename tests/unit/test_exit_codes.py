@@ -96,7 +96,7 @@ ENDS = {
     "compute_driver = a,a": "a.conf:2: compute_driver = a, a: name each driver once",
     "compute_driver = nope": "a.conf:2: compute_driver: no driver 'nope' is installed",
     "debug = maybe": "a.conf:2: a configuration file has an invalid value of option debug",
-    "update_resources_interval = x": "update_resources_interval in {}/a.conf:2 is not valid",
+    "update_resources_interval = x": "a.conf:2: Value for option update_resources_interval is not valid",
     "log_config_append = /none": "a.conf:2: logging can't be set up (log_file, log_dir",
     "[registry]\naccess = rpc": "a.conf:3: [registry] access = rpc needs transport_url",
     "[monitoring]\nlisten = ::": "a.conf:3: [monitoring] listen is '::'",
