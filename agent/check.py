@@ -30,6 +30,7 @@ from agent.reporting.reports import with_agents_step
 from agent.service import close_driver, open_driver
 from agent.state.driver_store import DriverStore
 from agent.state.lock import InUse
+from agent.threads import NoThread
 from drivers.api import DriverContext
 from drivers.errors import BadFile, DriverError, DriverNotReady
 from drivers.loader import LoadedDriver, load_drivers
@@ -45,6 +46,7 @@ EXITS: tuple[tuple[type[Exception], int], ...] = (
     (IdentityError, UNUSABLE),
     (InUse, FAILED),
     (RegistryError, FAILED),
+    (NoThread, FAILED),
     (AuthenticationFailed, UNUSABLE),
     (Unreachable, FAILED),
     (PlacementError, UNUSABLE),

@@ -11,7 +11,7 @@ import re
 import stat
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import redirect_stderr
+from contextlib import redirect_stderr, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -32,11 +32,14 @@ OF_MESSAGING = (
 SIMILAR = 0.8
 """From which similarity (difflib) an unknown name is a misspelt one of ours: none of the groups of
 Nova and of the libraries is, and no option of a driver in [DEFAULT]."""
+_PARSED_LINE = re.compile(r"(at \S+:\d+, (?:No ':' or '='[^:]+|[^:]+)):.*", re.DOTALL)
+"""oslo.config's error about a line that is no option: it shows the line, which may be a secret."""
 _SECRET_NAME = re.compile("password|secret|(access|auth)[-_]token", re.IGNORECASE)
 _SECRET_PART = re.compile(
     r"://[^/?#]*:[^/?#@,]+@|://.*[?&][^=&]*(?:pass|secret|token)[^=&]*=[^&]", re.IGNORECASE
 )
 """A URL with the password of a user of any host, or with one in its query."""
+_SECRET_QUERY = re.compile(r"[?&][^=&]*(?:pass|secret|token)[^=&]*=([^&]+)", re.IGNORECASE)
 
 
 class ConfigError(Exception):
@@ -71,6 +74,7 @@ def read_again(conf: cfg.ConfigOpts, args: Sequence[str]) -> None:
 
 def mutate(conf: cfg.ConfigOpts) -> None:
     """Update the mutable options in ``conf``.  :raises ConfigError: a value is invalid."""
+    hide_secrets(conf)  # oslo.config logs each option that changed with both values
     try:
         conf.mutate_config_files()
     except (cfg.Error, ValueError) as err:
@@ -102,6 +106,7 @@ def parse(conf: cfg.ConfigOpts, args: Sequence[str], *, prog: str) -> None:
         raise ConfigError(f"no such configuration file: {', '.join(err.config_files)}") from err
     except cfg.Error as err:
         text = where_read(" ".join(str(err).split()))
+        text = _PARSED_LINE.sub(r"\1", text)
         raise ConfigError(located(text, _given(args, prog))) from err
     except OSError as err:
         raise ConfigError(f"{err.filename}: {err.strerror}" if err.filename else str(err)) from err
@@ -162,21 +167,24 @@ def check_values(conf: cfg.ConfigOpts) -> None:
     :raises ConfigError: values are invalid, or refer to options that do not exist; names all.
     """
     groups = {name: conf[name] for name in conf._groups}  # noqa: SLF001
-    errors = [*_value_errors(conf, DEFAULT)]
-    errors += [text for name, group in groups.items() for text in _value_errors(group, name)]
+    errors = [*_value_errors(conf, conf, DEFAULT)]
+    errors += [text for name, group in groups.items() for text in _value_errors(conf, group, name)]
     if errors:
         raise ConfigError("\n".join(located(text, files_of(conf)) for text in errors))
 
 
-def _value_errors(options: Any, group: str) -> Iterator[str]:
+def _value_errors(conf: cfg.ConfigOpts, options: Any, group: str) -> Iterator[str]:
     for option in options:
+        name = option if group == DEFAULT else f"[{group}] {option}"
         try:
             options[option]
         except (cfg.NoSuchOptError, RecursionError):  # the error's text has a part of the value
-            name = option if group == DEFAULT else f"[{group}] {option}"
             yield f"{name}: $ refers to an option that does not exist: write $$ for a literal $"
         except (cfg.Error, ValueError) as err:
-            yield where_read(str(err))
+            text = logs.pattern(_secret_values(conf)).sub("***", where_read(str(err)))
+            if _registered(conf, group)[option]["opt"].secret:
+                text = f"{name}: the value is not valid; it is a secret, and not shown"
+            yield text
 
 
 def refuse_unknown(conf: cfg.ConfigOpts, unchecked: Collection[str] = ()) -> None:
@@ -266,26 +274,63 @@ def files_of(conf: Any) -> Iterator[Path]:
 
 
 def open_secrets(conf: cfg.ConfigOpts) -> Iterator[str]:
-    """Yield a warning, with the next step, for each file with a secret that all may read.
+    """Yield a warning, with the next step, for each file with a secret that all may read."""
+    for path in files_of(conf):
+        if path.stat().st_mode & stat.S_IROTH:
+            for option, _ in _secrets_in(conf, path):
+                yield (
+                    f"{path} has a password, {option}, and every user may read it: chmod o-r {path}"
+                )
+                break
+
+
+def hide_secrets(conf: cfg.ConfigOpts) -> None:
+    """Have the logs hide the values of secret options, those that the files have now included.
+
+    Call it again once drivers and ``auth_type`` have registered their options.
+    """
+    logs.hide(_secret_values(conf))
+
+
+def _secret_values(conf: cfg.ConfigOpts) -> Iterator[str]:
+    for path in files_of(conf):
+        with suppress(OSError, ValueError, cfg.ParseError):  # another function reports it
+            for _, value in _secrets_in(conf, path):
+                yield from _forms(value)
+    for group in (DEFAULT, *conf):
+        for name, registered in _registered(conf, group).items():
+            if registered["opt"].secret:
+                with suppress(cfg.Error, ValueError, RecursionError):
+                    value = conf[name] if group == DEFAULT else conf[group][name]
+                    for each in value if isinstance(value, list) else [value]:
+                        yield from _forms(str(each or ""))
+
+
+def _forms(value: str) -> Iterator[str]:
+    """Yield a secret, its parts if it is a list, or the passwords if it is a URL."""
+    yield value
+    if "://" not in value:
+        yield from (part.strip(" \t'\"") for part in value.split(","))
+        return
+    users = value.partition("://")[2].rpartition("@")[0]
+    yield users.partition(":")[2]  # whatever the password has: a comma, a slash
+    yield from (user.partition("@")[0].partition(":")[2] for user in users.split(","))
+    yield from _SECRET_QUERY.findall(value)
+
+
+def _secrets_in(conf: cfg.ConfigOpts, path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the secrets in a file as ``[group] option`` and their text.
 
     Secrets are the options that are registered as such, and parts of URLs.  An option that nobody
     has registered is one by its name.
     """
-    for path in files_of(conf):
-        secret = _first_secret(conf, path) if path.stat().st_mode & stat.S_IROTH else None
-        if secret is not None:
-            yield f"{path} has a password, {secret}, and every user may read it: chmod o-r {path}"
-
-
-def _first_secret(conf: cfg.ConfigOpts, path: Path) -> str | None:
     for group, options in _sections(path).items():
         for name, values in options.items():
             registered = _registered(conf, group).get(name.replace("-", "_"))
             is_secret = registered["opt"].secret if registered else _SECRET_NAME.search(name)
             for value in values:
                 if _SECRET_PART.search(value) or (is_secret and value and "://" not in value):
-                    return f"[{group}] {name}"
-    return None
+                    yield f"[{group}] {name}", value
 
 
 def _registered(conf: cfg.ConfigOpts, group: str) -> Mapping[str, Any]:

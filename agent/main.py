@@ -39,7 +39,9 @@ from agent.service import Service
 from agent.state.driver_store import DriverStore
 from agent.state.lock import StateDirectory
 from agent.state.saved_root import saved_roots
-from agent.switching.switching import host_status, switching
+from agent.switching.host_status import HostStatus, status_document
+from agent.switching.switching import switching
+from agent.threads import started
 from drivers.api import DriverContext
 from drivers.loader import load_drivers
 from reportclient.http import API
@@ -78,6 +80,7 @@ def _run(conf: Any, args: list[str], stack: ExitStack) -> int:
     for number in (signal.SIGUSR1, signal.SIGUSR2, *(() if conf.once else (signal.SIGHUP,))):
         signal.signal(number, _log_ignored)
     logs.start(conf, "compute-agent", quiet=conf.dev)  # --dev draws the tree
+    config.hide_secrets(conf)
     LOG.info("compute-agent %s", version())
     settings = config.settings(conf)
     directory = StateDirectory.locked(settings.state_path)
@@ -91,7 +94,8 @@ def _run(conf: Any, args: list[str], stack: ExitStack) -> int:
     config.refuse_unknown(conf)  # drivers register their options when they are loaded
     dev = _dev(conf, stack)
     adapter = dev.adapter() if dev else adapter_from_conf(conf)
-    for warning in config.open_secrets(conf):  # once drivers and auth_type have their options
+    config.hide_secrets(conf)  # once drivers and auth_type have their options
+    for warning in config.open_secrets(conf):
         LOG.warning("%s", warning)
     monitoring = _monitoring(settings)
     api: API = agent_api(adapter, conf, systemd.feed)
@@ -100,10 +104,11 @@ def _run(conf: Any, args: list[str], stack: ExitStack) -> int:
     # In attach mode no UUID is created, and the text may be empty.
     host_uuid = saved_compute_id if settings.rules.attached else compute_id
     nodes = Nodes.from_settings(settings, drivers, api, host_uuid(settings.state_path))
-    status = host_status(
-        settings,
+    status = HostStatus(
+        status_document(settings.state_path),
         loop,
         lambda disabled, again: nodes.switch(time.monotonic(), disabled=disabled, again=again),
+        alone=settings.registry.access == "direct",
     )
     endpoint = Endpoint(adapter)
     service = Service(settings.host, nodes, systemd, lambda: loop.stopping, status, endpoint)
@@ -231,7 +236,7 @@ def _call_later(seconds: float, work: Callable[[], object]) -> None:
     """Call ``work`` after so many seconds, if the process still runs."""
     timer = threading.Timer(seconds, work)
     timer.daemon = True
-    timer.start()
+    started(timer)
 
 
 def _stop(reload: Reload) -> None:
@@ -254,4 +259,4 @@ def _stop(reload: Reload) -> None:
         os._exit(0)
 
     _call_later(within, exit_overdue)
-    threading.Thread(target=exit_if_driver_hangs, name="stop", daemon=True).start()
+    started(threading.Thread(target=exit_if_driver_hangs, name="stop", daemon=True))

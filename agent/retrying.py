@@ -18,7 +18,7 @@ def until_it_works(
     stopping: threading.Event,
     log: Callable[[str], object],
     longest: float,
-    errors: type[Exception] = Exception,
+    errors: type[Exception] | tuple[type[BaseException], ...] = Exception,
 ) -> T | None:
     """Return the result of the first attempt that works, ``None`` once ``stopping`` is set.
 

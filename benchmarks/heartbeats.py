@@ -70,7 +70,7 @@ def _measure_registry(
     more = f"connection = {database.create('registry')}\n"
     with RegistryProcess(place, transport_url=broker.url, more=more) as registry:
         registry.wait_for(lambda: "Serving RPC calls" in registry.log)
-        client = RegistryClient.over(messaging.transport(broker.url))
+        client = RegistryClient(messaging.transport(broker.url))
         hosts = [_host(client, directory, number) for number in range(options.hosts)]
         parts = {
             "service": [registry.pid],

@@ -1,6 +1,6 @@
 """Reads the configuration of compute-registry."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -76,29 +76,21 @@ def read_again(conf: cfg.ConfigOpts, args: Sequence[str]) -> None:
         raise RegistryConfigError(str(err)) from err
 
 
-def broker_users(conf: cfg.ConfigOpts, hosts: Sequence[str]) -> Iterator[str]:
-    """Return the commands for the users of the broker.
+def for_hosts(conf: cfg.ConfigOpts, hosts: Sequence[str]) -> Iterable[str | Path]:
+    """Write the configuration with its key for each host, or return commands for broker users.
 
-    :raises RegistryConfigError: a host name is invalid.
-    """
-    _check_hosts(hosts, "--broker-users")
-    vhost = unquote(urlsplit(conf.transport_url).path.removeprefix("/"))
-    return commands(hosts, conf.control_exchange, vhost or "/")
-
-
-def _check_hosts(hosts: Sequence[str], option: str) -> None:
-    for host in hosts:
-        if not is_host(host) or "/" in host:
-            raise RegistryConfigError(f"{option}: {host!a} is not a valid host name")
-
-
-def write_host_keys(conf: cfg.ConfigOpts, hosts: Sequence[str]) -> list[Path]:
-    """Write the configuration with its key for each host into the directory of ``--host-keys``.
+    Return the files of ``--host-keys``, or the calls of rabbitmqctl of ``--broker-users``.
 
     :raises RegistryConfigError: master_key is not set, a host name is invalid, or a file can't be
         written; after an invalid name no file is written.
     """
-    _check_hosts(hosts, "--host-keys")
+    for host in hosts:
+        if not is_host(host) or "/" in host:
+            option = "--broker-users" if conf.host_keys is None else "--host-keys"
+            raise RegistryConfigError(f"{option}: {host!a} is not a valid host name")
+    if conf.host_keys is None:
+        vhost = unquote(urlsplit(conf.transport_url).path.removeprefix("/"))
+        return commands(hosts, conf.control_exchange, vhost or "/")
     master_keys, paths = settings(conf).master_key, []
     if not master_keys:
         raise RegistryConfigError("[registry] master_key is not set: it is needed for host keys")

@@ -5,12 +5,12 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from queue import SimpleQueue
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from agent.bus.caller import Caller
 from agent.bus.errors import NotPermitted
 from agent.bus.messaging import Target
-from agent.bus.signing import Operator
+from agent.bus.signing import SIGNED_BY, Operator
 from agent.registry import checks, wire
 from agent.registry.checks import Report, StatusChange
 from agent.registry.control import log_deleted, log_forced, log_switched
@@ -33,7 +33,6 @@ BOUND_BY: Mapping[str, str] = {
 """The argument of each change that says what it was made for: a replay finds another record."""
 
 _REPORTED = {each.name for each in fields(Report)}
-R = TypeVar("R")
 
 
 def _answered(method: Callable[..., Any]) -> Callable[..., Answer]:
@@ -45,29 +44,16 @@ def _answered(method: Callable[..., Any]) -> Callable[..., Answer]:
             value = method(endpoint, *args, **arguments)
         except RegistryError as err:
             return wire.failure(err)
-        if value is None:
-            return {"value": None}
         if isinstance(value, list):
             return {"value": [wire.to_wire(each) for each in value]}
-        return {"value": wire.to_wire(value)}
+        return {"value": None if value is None else wire.to_wire(value)}
 
     return answer
 
 
-def _read(kind: Callable[..., R], arguments: Mapping[str, Any]) -> R:
-    """Return the value of a call's arguments.
-
-    :raises InputRefused: one is missing or not known.  What is wrong with their values raises too.
-    """
-    try:
-        return kind(**arguments)
-    except TypeError as err:
-        raise InputRefused(str(err)) from err
-
-
-def _report(arguments: Mapping[str, Any]) -> Report:
+def _report(host: str, address: str, more: Mapping[str, Any]) -> Report:
     """Return the report in a call's arguments, without those of later versions."""
-    return _read(Report, {name: arguments[name] for name in arguments.keys() & _REPORTED})
+    return Report(host, address, **{name: more[name] for name in more.keys() & _REPORTED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +88,16 @@ class RegistryEndpoint:
         return self.store.get_service(host)
 
     @_answered
-    def heartbeat(self, _: Context, **arguments: Any) -> ServiceRecord:
+    def heartbeat(self, _: Context, host: str, address: str, **more: Any) -> ServiceRecord:
         """Record a heartbeat; arguments of later versions are ignored.
 
         :raises RegistryUnavailable: an earlier heartbeat of this host has no answer yet.
         """
-        report = _report(arguments)
+        report = _report(host, address, more)
         with self._lock:
             if report.host in self._reporting:
-                raise RegistryUnavailable(
-                    f"an earlier heartbeat of {report.host} has no answer yet"
-                )
+                text = f"an earlier heartbeat of {report.host} has no answer yet"
+                raise RegistryUnavailable(text)
             self._reporting.add(report.host)
         try:
             return self.store.heartbeat(report)
@@ -120,9 +105,9 @@ class RegistryEndpoint:
             self._reporting.remove(report.host)
 
     @_answered
-    def holders(self, _: Context, **arguments: Any) -> list[ServiceRecord]:
+    def holders(self, _: Context, host: str, address: str, **more: Any) -> list[ServiceRecord]:
         """Return the records that have a root of a report, and that of its host."""
-        return self.store.holders(_report(arguments))
+        return self.store.holders(_report(host, address, more))
 
     @_answered
     def keep_alive(
@@ -132,9 +117,16 @@ class RegistryEndpoint:
         self.received.put(Report(host, address, known_version=version))
 
     @_answered
-    def set_status(self, context: Context, **arguments: Any) -> ServiceRecord:
-        """Disable or enable a host."""
-        changed = self.store.set_status(_read(StatusChange, arguments))
+    def set_status(
+        self, context: Context, host: str, *, disabled: bool, **more: Any
+    ) -> ServiceRecord:
+        """Disable or enable a host; a change with an unknown condition is refused."""
+        by_host = bool(context.get(SIGNED_BY))
+        try:
+            change = StatusChange(host, disabled=disabled, **more)
+        except TypeError as err:
+            raise InputRefused(str(err)) from err
+        changed = self.store.set_status(change, by_host=by_host)
         log_switched(changed, Caller.from_context(context))
         return changed
 
@@ -143,9 +135,8 @@ class RegistryEndpoint:
         self, context: Context, host: str, *, forced_down: bool, expected_version: int | None = None
     ) -> ServiceRecord:
         """Force a host down, or take that back."""
-        changed = self.store.set_forced_down(
-            host, forced_down=forced_down, expected_version=expected_version
-        )
+        expected = {"expected_version": expected_version}
+        changed = self.store.set_forced_down(host, forced_down=forced_down, **expected)
         log_forced(changed, Caller.from_context(context))
         return changed
 

@@ -37,8 +37,8 @@ class Heartbeats:
     store: SqlRegistry
     received: "SimpleQueue[Report]"
     agents: ComputeAgentAPI
-    connected: Callable[[], bool]
-    """Returns whether heartbeats can arrive; while they can't, no host gets more silent."""
+    problem: Callable[[], str]
+    """Returns why no heartbeats can arrive, empty if they can; else no host gets more silent."""
     probe: Callable[[], object] = lambda: None
     """Called once a second, to find out."""
 
@@ -58,10 +58,12 @@ class Heartbeats:
             report = self.received.get()
             beats[report.host] = report
         try:
-            changed = self.store.keep_alive(beats) if beats or self.connected() else []
+            changed = self.store.keep_alive(beats) if beats or not self.problem() else []
             for host, version, disabled in changed:
                 LOG.info("Calling the agent of %s, which has not seen version %s", host, version)
-                self.agents.repeat_host_enabled(host, not disabled, version)
+                self.agents.set_host_enabled(
+                    host, not disabled, record_version=version, answered=False
+                )
         except (RegistryError, MessagingError) as err:
             LOG.debug("Heartbeats of %d hosts: %s", len(beats), err)
         except Exception:
@@ -83,7 +85,7 @@ class Echo:
         """Send a message; it comes back to :meth:`hear`."""
         try:
             self.rpc.call("echo", server=self.name, answered=False, number=self._number)
-        except MessagingError as err:
+        except (MessagingError, RuntimeError) as err:  # or no thread can be started
             LOG.debug("No echo: %s", err)
 
     def hear(self, number: object) -> None:

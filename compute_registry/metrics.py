@@ -1,167 +1,79 @@
 """Metrics and health of compute-registry; loaded only if [monitoring] enables them."""
 
-import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
-from typing import Any
-from wsgiref.types import StartResponse, WSGIApplication
 
 import prometheus_client
-from flask import Flask
 from prometheus_client import CollectorRegistry, Histogram, ProcessCollector
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
-from werkzeug.routing import Map
 
 from agent import version
 from agent.metrics.exposition import SHORT, Exposition, gauge
+from agent.metrics.opts import MonitoringSettings
 from agent.registry.errors import RegistryError
 from agent.reporting.reports import Check
 from compute_registry.store import SqlRegistry
-from compute_registry.web import route_of
 
 PREFIX = "compute_registry"
-METHODS = frozenset({"DELETE", "GET", "HEAD", "PUT"})
-OTHER = "other"
-"""The label of unknown methods and paths: clients may send any, and labels need few values."""
 
 
-class RegistryNumbers:
-    """Counters and histograms of the registry; thread-safe."""
+class RegistryMonitoring(Exposition, Collector):
+    """Counters, gauges and health of one instance; gauges are read at each scrape.
 
-    def __init__(self) -> None:
+    ``broker`` returns the problem of the connection to the message bus, or an empty text.
+    """
+
+    def __init__(
+        self, settings: MonitoringSettings, store: SqlRegistry, broker: Callable[[], str]
+    ) -> None:
+        super().__init__(settings)
+        self.store, self.broker = store, broker
         self.registry = CollectorRegistry()
         counter = partial(prometheus_client.Counter, namespace=PREFIX, registry=self.registry)
         seconds = partial(Histogram, namespace=PREFIX, registry=self.registry, buckets=SHORT)
-        self.calls = counter(
-            "rpc_calls", "Calls over RPC, including heartbeats.", ["method", "outcome"]
-        )
+        text = "Calls over RPC, including heartbeats."
+        self.calls = counter("rpc_calls", text, ["method", "outcome"])
         self.call_times = seconds("rpc_call_seconds", "Duration of calls over RPC.", ["method"])
-        self.requests = counter("http_requests", "Requests over HTTP.", ["method", "route", "code"])
-        self.request_times = seconds(
-            "http_request_seconds", "Duration of requests over HTTP.", ["method", "route"]
-        )
-        self.database_times = seconds(
-            "database_transaction_seconds", "Duration of database transactions."
-        )
-        self.database_failures = counter(
-            "database_failures", "Transactions that the database refused or did not answer."
-        )
+        text = "Duration of database transactions."
+        self.database_times = seconds("database_transaction_seconds", text)
+        text = "Transactions that the database refused or did not answer."
+        self.database_failures = counter("database_failures", text)
+        store.listener = self._count_transaction
+        self.registry.register(self)
+        ProcessCollector(namespace=PREFIX, registry=self.registry)
+
+    @property
+    def collected(self) -> CollectorRegistry:
+        """See :class:`Exposition`."""
+        return self.registry
+
+    def checks(self) -> list[Check]:
+        """Return the results of the checks, which are run now."""
+        problem = ""
+        try:
+            self.store.list_services(limit=1)
+        except RegistryError as err:
+            problem = str(err)
+        return [Check("database", problem), Check("broker", self.broker())]
 
     def count_call(self, method: str, outcome: str, seconds: float) -> None:
         """Count a call over RPC."""
         self.calls.labels(method, outcome).inc()
         self.call_times.labels(method).observe(seconds)
 
-    def count_transaction(self, seconds: float, answered: bool) -> None:
-        """Count a database transaction."""
+    def _count_transaction(self, seconds: float, answered: bool) -> None:
         self.database_times.observe(seconds)
         if not answered:
             self.database_failures.inc()
 
-    def count_request(self, method: str, route: str, code: str, seconds: float) -> None:
-        """Count a request over HTTP."""
-        self.requests.labels(method, route, code).inc()
-        self.request_times.labels(method, route).observe(seconds)
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredHttp:
-    """WSGI middleware that counts the requests of ``application``."""
-
-    application: WSGIApplication
-    routes: Map
-    numbers: RegistryNumbers
-
-    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
-        """WSGI."""
-        began, codes = time.monotonic(), ["500"]
-
-        def start(status: str, *more: Any) -> Any:
-            codes.append(status[:3])
-            return start_response(status, *more)
-
-        method, path = environ["REQUEST_METHOD"], environ.get("PATH_INFO", "")
-        try:
-            return self.application(environ, start)
-        finally:
-            method = method if method in METHODS else OTHER
-            route = route_of(self.routes, path) or OTHER
-            self.numbers.count_request(method, route, codes[-1], time.monotonic() - began)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RegistryFacts(Collector):
-    """Gauges of the registry, read at each scrape."""
-
-    checks: Callable[[], list[Check]]
-    store: SqlRegistry
-
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics, in the thread of the scrape."""
-        checks = self.checks()
+        """Yield the gauges, in the thread of the scrape."""
         yield gauge(f"{PREFIX}_build_info", "The version.", ("version",), [((version(),), 1)])
-        yield gauge(
-            f"{PREFIX}_check_ok",
-            "1 if this check of /readyz passes, else 0.",
-            ("check",),
-            [((check.name,), float(check.ok)) for check in checks],
-        )
-        answers = all(check.ok for check in checks if check.name == "database")
-        rows = [*self._host_counts().items()] if answers else []
+        rows = [((check.name,), float(check.ok)) for check in self.checks()]
+        text = "1 if this check of /readyz passes, else 0."
+        yield gauge(f"{PREFIX}_check_ok", text, ("check",), rows)
         text = "Hosts by state and status; absent while the database does not answer."
-        yield gauge(f"{PREFIX}_hosts", text, ("state", "status"), rows)
-
-    def _host_counts(self) -> Mapping[tuple[str, str], int]:
-        try:
-            records = self.store.list_services()
-        except RegistryError:
-            return {}
-        states, statuses = ("up", "down"), ("enabled", "disabled")
-        counts = Counter({(state, status): 0 for state in states for status in statuses})
-        for record in records:
-            up = record.is_up(self.store.down_after)
-            counts["up" if up else "down", record.status] += 1
-        return counts
-
-
-@dataclass(slots=True)
-class RegistryMonitoring(Exposition):
-    """Metrics and health of one instance; created before the parts that it monitors."""
-
-    numbers: RegistryNumbers = field(default_factory=RegistryNumbers)
-    store: SqlRegistry | None = None
-    broker: Callable[[], str] = lambda: ""
-    """Returns the problem of the connection to the message bus, or an empty text."""
-
-    @property
-    def collected(self) -> CollectorRegistry:
-        """See :class:`Exposition`."""
-        return self.numbers.registry
-
-    def measure(self, app: Flask) -> None:
-        """Put the application behind middleware that counts its requests."""
-        measured = MeasuredHttp(app.wsgi_app, app.url_map, self.numbers)
-        app.wsgi_app = measured  # type: ignore[method-assign]
-
-    def observe(self, store: SqlRegistry, broker: Callable[[], str]) -> None:
-        """Report the health of the database of ``store`` and of the ``broker`` from now on."""
-        self.store, self.broker = store, broker
-        facts = RegistryFacts(self.checks, store)
-        self.numbers.registry.register(facts)
-        ProcessCollector(namespace=PREFIX, registry=self.numbers.registry)
-
-    def checks(self) -> list[Check]:
-        """Return the results of the checks, which are run now."""
-        return [Check("database", self._database()), Check("broker", self.broker())]
-
-    def _database(self) -> str:
-        if self.store is None:
-            return "not connected yet"
-        try:
-            self.store.list_services(limit=1)
-        except RegistryError as err:
-            return str(err)
-        return ""
+        with suppress(RegistryError):
+            yield gauge(f"{PREFIX}_hosts", text, ("state", "status"), self.store.counts().items())

@@ -1,8 +1,8 @@
 """compute-registry: serves the service records over RPC and, if configured, over REST.
 
 It keeps nothing in memory but the heartbeats of a second, so any number of instances may share one
-database; the broker distributes the calls.  Exit codes: 0 stopped; 2 the configuration is
-unusable.
+database; the broker distributes the calls.  Exit codes: 0 stopped; 1 no thread could be started; 2
+the configuration is unusable.
 """
 
 import logging
@@ -14,6 +14,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agent import version
@@ -22,8 +23,7 @@ from agent.bus.errors import MessagingError
 from agent.bus.rpcapi import ComputeAgentAPI
 from agent.bus.server import RpcServer
 from agent.bus.signing import Operator
-from agent.config import files_of, located, open_secrets
-from agent.loop import in_thread
+from agent.config import files_of, hide_secrets, located, open_secrets
 from agent.metrics import opts as metrics_opts
 from agent.registry import opts, wire
 from agent.registry.control import Control
@@ -31,6 +31,7 @@ from agent.registry.errors import RegistryError, RegistryUnavailable
 from agent.reporting import guru, logs
 from agent.reporting.systemd import Systemd
 from agent.retrying import until_it_works
+from agent.threads import NoThread, keep_running
 from compute_registry import config
 from compute_registry.database.fleet_database import FleetDatabase
 from compute_registry.endpoint import RegistryEndpoint, RegistryPermissions
@@ -42,14 +43,14 @@ if TYPE_CHECKING:
     from compute_registry.metrics import RegistryMonitoring
 
 LOG = logging.getLogger(__name__)
-UNUSABLE = 2
+FAILED, UNUSABLE = 1, 2
 REPEATING = (
     *("compute_registry.heartbeats", "compute_registry.store.records"),
     *("compute_registry.keystone", "compute_registry.web", "waitress", "waitress.queue"),
 )
-"""Loggers that write a line for each failed batch of heartbeats, each refused root and unreadable
-record, each token that can't be checked, each request that ends with an unexpected error, and each
-that waits for a thread."""
+"""Loggers that write a line for each failed batch of heartbeats, each refused root, each token that
+can't be checked, each request that ends with an unexpected error, and each that waits for a
+thread."""
 LONGEST_PAUSE = 15.0
 """Seconds between two attempts to reach the database, at most."""
 AGENT_WITHIN = 3.0
@@ -69,19 +70,15 @@ def main(args: Sequence[str] | None = None) -> None:
     arguments, conf = list(sys.argv[1:] if args is None else args), None
     try:
         conf = config.load_config(arguments)
-        if conf.host_keys is not None:
-            paths = config.write_host_keys(conf, sys.stdin.read().split())
-            sys.stdout.writelines(f"{path}\n" for path in paths)
-            return
-        if conf.broker_users:
-            lines = config.broker_users(conf, sys.stdin.read().split())
-            sys.stdout.writelines(f"{line}\n" for line in lines)
+        if conf.host_keys is not None or conf.broker_users:
+            print(*config.for_hosts(conf, sys.stdin.read().split()), sep="\n")  # noqa: T201
             return
         logs.start(conf, config.PROG)
+        hide_secrets(conf)
         logs.limit_repeats(*REPEATING)
         LOG.info("%s %s", config.PROG, version())
         systemd, settings = Systemd.from_environment(), opts.settings(conf)
-        process = _Process(conf, arguments, settings, stop, systemd, _monitoring(conf))
+        process = _Process(conf, arguments, settings, stop, systemd)
         signal.signal(signal.SIGHUP, lambda *_: process.reload_requested.set())
         signal.signal(signal.SIGUSR2, lambda _, frame: guru.dump(conf, frame))
         process.run()
@@ -89,23 +86,12 @@ def main(args: Sequence[str] | None = None) -> None:
         text = str(err) if conf is None else located(str(err), files_of(conf))
         logs.complain(f"{config.PROG}: {text}")
         sys.exit(UNUSABLE)
+    except NoThread as err:
+        logs.complain(f"{config.PROG}: {err}")
+        os._exit(FAILED)  # systemd starts it again
     logging.shutdown()
     # sys.exit would wait for threads that wait for an unreachable broker.
     os._exit(0)
-
-
-def _monitoring(conf: Any) -> "RegistryMonitoring | None":
-    """Return the metrics and health, or ``None`` if [monitoring] does not enable them.
-
-    :raises RegistryConfigError: prometheus-client is not installed.
-    """
-    settings = metrics_opts.settings(conf)
-    if not settings.is_on:
-        return None
-    metrics_opts.require_library(opts.RegistryConfigError)
-    from compute_registry.metrics import RegistryMonitoring  # noqa: PLC0415  only if enabled
-
-    return RegistryMonitoring(settings)
 
 
 @dataclass(slots=True)
@@ -129,7 +115,7 @@ class _Process:
     def run(self) -> None:
         """Serve until ``stop`` is set."""
         settings = self.settings
-        if not self.conf.transport_url and settings.rest_port is None:
+        if not self.conf.transport_url and not settings.rest_port:
             raise opts.RegistryConfigError(
                 "neither RPC nor REST is configured: set transport_url or [registry] rest_port"
             )
@@ -137,26 +123,17 @@ class _Process:
         with ExitStack() as stack:
             stack.callback(database.dispose)
             transport = self._transport()
-            store = self.store = SqlRegistry(database, settings.down_after, settings.binary)
-            if (monitoring := self.monitoring) is not None:  # shows the wait for the database
-                store.listener = monitoring.numbers.count_transaction
-                monitoring.observe(store, self._broker)
-                monitoring.start()
-                stack.callback(monitoring.stop)
+            store = self.store = SqlRegistry(database, settings.down_after)
+            self._monitor(store, stack)  # shows the wait for the database
             self._wait_for_database(database)
             if self.stop.is_set():
                 return
             if transport is not None:
-                self.agents = ComputeAgentAPI(
-                    transport,
-                    exchange=self.conf.control_exchange,
-                    timeout=AGENT_WITHIN,
-                    operator=_operator(settings),
-                )
-                self._serve_rpc(store, transport, self.agents, stack)
-            if settings.rest_port is not None:
+                self._serve_rpc(store, transport, stack)
+            if settings.rest_port:
                 self._serve_rest(store, stack)
-            for warning in open_secrets(self.conf):  # Keystone's options are registered now
+            hide_secrets(self.conf)  # Keystone's options are registered now
+            for warning in open_secrets(self.conf):
                 LOG.warning("%s", warning)
             LOG.info("Serving the service records in %s", database.safe_url)
             self.systemd.ready(f"serving {database.safe_url}")
@@ -177,30 +154,28 @@ class _Process:
             for part in (self.store, self.control):
                 if part is not None:
                     part.down_after = settings.down_after
-            if self.rpc is not None:
-                _require_keys(settings)
-                self.rpc.permit = _permit(settings)
             if self.agents is not None:
-                self.agents.sign_as(_operator(settings))
+                self._use_keys(_operator(settings))
         except opts.RegistryConfigError as err:
-            LOG.warning(
-                "The configuration was not reloaded, the previous one stays in use: %s", err
-            )
+            text = "The configuration was not reloaded, the previous one stays in use: %s"
+            LOG.warning(text, err)
         except Exception:
             LOG.exception("The configuration was not reloaded")
         self.systemd.reloaded()
 
     def _broker(self) -> str:
         """Return the problem of the connection to the broker; empty if there is none."""
-        if not self.conf.transport_url or self._is_heard():
+        if not self.conf.transport_url:
             return ""
-        if self.rpc is not None and self.rpc.is_connected():
-            return "the message broker delivers no messages: RPC calls do not arrive"
-        return "no connection to the message broker: RPC calls do not arrive"
+        if self.rpc is None or self.echo is None or self.rpc.problem():
+            return "no connection to the message broker: RPC calls do not arrive"
+        silent = "the message broker delivers no messages: RPC calls do not arrive"
+        return "" if self.echo.is_heard() else silent
 
-    def _is_heard(self) -> bool:
-        rpc, echo = self.rpc, self.echo
-        return rpc is not None and rpc.is_connected() and echo is not None and echo.is_heard()
+    def _use_keys(self, operator: Operator | None) -> None:
+        if self.rpc is not None and self.agents is not None:
+            self.rpc.permit = None if operator is None else RegistryPermissions(operator)
+            self.agents.sign_as(operator)
 
     def _transport(self) -> Any:
         """Return the message bus, ``None`` without one.
@@ -210,8 +185,7 @@ class _Process:
         if not self.conf.transport_url:
             return None
         transport = messaging.transport(self.conf.transport_url, self.conf.config_file or ())
-        _require_keys(self.settings)
-        if not self.settings.master_key:
+        if _operator(self.settings) is None:
             LOG.warning(
                 "Calls over the message bus are not signed ([registry] unsigned_calls): anyone "
                 "with a credential of the broker can disable, force down and delete every host"
@@ -219,63 +193,70 @@ class _Process:
         return transport
 
     def _wait_for_database(self, database: FleetDatabase) -> None:
-        """Upgrade the schema once the database answers, or stop; log each new reason."""
+        """Create the tables once the database answers, or stop; log each new reason."""
 
         def log(error: str) -> None:
             LOG.warning("Waiting for the database: %s", error)
             self.systemd.status(f"waiting for {database.safe_url}")
 
-        until_it_works(database.upgrade, self.stop, log, LONGEST_PAUSE, RegistryUnavailable)
+        until_it_works(database.prepare, self.stop, log, LONGEST_PAUSE, RegistryUnavailable)
 
-    def _serve_rpc(
-        self, store: SqlRegistry, transport: Any, agents: ComputeAgentAPI, stack: ExitStack
-    ) -> None:
+    def _monitor(self, store: SqlRegistry, stack: ExitStack) -> None:
+        """Serve metrics and health, if [monitoring] enables them.
+
+        :raises RegistryConfigError: prometheus-client is not installed.
+        """
+        settings = metrics_opts.settings(self.conf)
+        if settings.is_on:
+            metrics_opts.require_library(opts.RegistryConfigError)
+            from compute_registry.metrics import RegistryMonitoring  # noqa: PLC0415  only if enabled
+
+            self.monitoring = RegistryMonitoring(settings, store, self._broker)
+            self.monitoring.start()
+            stack.callback(self.monitoring.stop)
+
+    def _serve_rpc(self, store: SqlRegistry, transport: Any, stack: ExitStack) -> None:
+        exchange = self.conf.control_exchange
+        agents = ComputeAgentAPI(transport, exchange=exchange, timeout=AGENT_WITHIN)
         name = f"{socket.gethostname()}:{os.getpid()}"
-        target = messaging.Target(exchange=wire.EXCHANGE, topic=wire.TOPIC, server=name)
-        own = messaging.Target(
-            exchange=wire.EXCHANGE, topic=wire.TOPIC, namespace=wire.NAMESPACE, version=wire.VERSION
-        )
-        echo = self.echo = Echo(messaging.RpcClient(transport, own, ECHO_TIMEOUT), name)
+        topic = messaging.Target(exchange=wire.EXCHANGE, topic=wire.TOPIC)
+        own = topic(namespace=wire.NAMESPACE, version=wire.VERSION)
+        echo = Echo(messaging.RpcClient(transport, own, ECHO_TIMEOUT), name)
         endpoint = RegistryEndpoint(store, on_echo=echo.hear)
-        server = RpcServer(transport, target, [endpoint], outcome_of=wire.outcome)
-        server.at_once = frozenset({"keep_alive", "echo"})
-        heartbeats = Heartbeats(store, endpoint.received, agents, self._is_heard, echo.send)
-        server.permit = _permit(self.settings)
+        server = RpcServer(transport, topic(server=name), [endpoint])
+        server.outcome_of, server.at_once = wire.outcome, frozenset({"keep_alive", "echo"})
         if self.monitoring is not None:
-            server.on_answered = self.monitoring.numbers.count_call
-        self.rpc = server
+            server.on_answered = self.monitoring.count_call
+        self.rpc, self.agents, self.echo = server, agents, echo
+        self._use_keys(_operator(self.settings))
         server.start()
-        in_thread(lambda: heartbeats.run(self.stop), "heartbeats")
+        heartbeats = Heartbeats(store, endpoint.received, agents, self._broker, echo.send)
+        keep_running(partial(heartbeats.run, self.stop), "heartbeats", self.stop)
         stack.callback(heartbeats.record)
         stack.callback(server.stop, STOP_WITHIN)
 
     def _serve_rest(self, store: SqlRegistry, stack: ExitStack) -> None:
         settings = self.settings
         self.control = Control(store, self.agents, settings.down_after)
-        app = application(self.control, self.conf, settings)
-        if self.monitoring is not None:
-            self.monitoring.measure(app)
-        server = listen(app, settings)
+        server = listen(application(self.control, self.conf, settings), settings)
         address = settings.rest_bind, settings.rest_port, settings.auth_strategy
         LOG.info("Serving os-services on http://%s:%s (%s)", *address)
-        threading.Thread(target=server.run, name="rest", daemon=True).start()
+        keep_running(server.run, "rest", self.stop)
         stack.callback(server.close)
 
 
-def _require_keys(settings: opts.RegistrySettings) -> None:
-    """:raises RegistryConfigError: neither master_key nor unsigned_calls is set."""
-    if not settings.master_key and not settings.unsigned_calls:
+def _operator(settings: opts.RegistrySettings) -> Operator | None:
+    """Return the holder of the master keys; ``None``: calls are not signed.
+
+    :raises RegistryConfigError: neither master_key nor unsigned_calls is set.
+    """
+    if settings.master_key:
+        return Operator(settings.master_key)
+    if not settings.unsigned_calls:
         raise opts.RegistryConfigError(
             "[registry] master_key is not set: anyone with a credential of the broker could "
             "disable and delete every host. Set it to the output of `openssl rand -hex 32` and "
             "give each agent its host_key (--host-keys DIR), or set [registry] "
             "unsigned_calls = true"
         )
-
-
-def _permit(settings: opts.RegistrySettings) -> RegistryPermissions | None:
-    return RegistryPermissions(Operator(settings.master_key)) if settings.master_key else None
-
-
-def _operator(settings: opts.RegistrySettings) -> Operator | None:
-    return Operator(settings.master_key) if settings.master_key else None
+    return None

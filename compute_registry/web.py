@@ -1,23 +1,16 @@
 """The HTTP face of compute-registry: the API and the page, behind authentication."""
 
 import logging
-import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 from wsgiref.types import WSGIApplication
 
 import waitress
-from flask import Flask, Response, current_app, request
+from flask import Flask, Response, request
 from keystonemiddleware import audit
 from oslo_middleware.request_id import RequestId
-from werkzeug.exceptions import (
-    HTTPException,
-    InternalServerError,
-    MethodNotAllowed,
-    NotFound,
-)
-from werkzeug.routing import Map
+from werkzeug.exceptions import HTTPException
 
 from agent.placement import adapter_from_conf
 from agent.registry.control import Control
@@ -32,11 +25,11 @@ from compute_registry.rest.policy import Allowed, allow_all, allowed_by_policy
 from compute_registry.rest.request import LONGEST_BODY, Request
 from reportclient.errors import AuthenticationFailed
 from reportclient.http import PlacementAPI
-from reportclient.plain_text import plain
 
 LOG = logging.getLogger(__name__)
-THREADS = 32
-"""Requests that are answered at the same time, including those that wait for an agent."""
+THREADS = 64
+"""Requests that are answered at the same time, including those that wait for an agent or Keystone.
+"""
 CONNECTIONS = 400
 """Open connections, at most."""
 PROXY_HEADERS = "x-forwarded-for x-forwarded-proto x-forwarded-host"
@@ -55,19 +48,15 @@ def application(control: Control, conf: Any, settings: RegistrySettings) -> Flas
     """
     keystone = settings.auth_strategy == "keystone"
     allowed = allowed_by_policy(conf) if keystone else allow_all
-    placement = _placement(conf) if settings.page else None
-    app = registry_app(control, allowed, placement)
+    app = registry_app(control, allowed, _placement(conf))
     flask_app: WSGIApplication = app.wsgi_app
     served = flask_app
     if conf.audit.enabled:
         served = split(is_page, flask_app, with_audit(flask_app, conf))
     if keystone:
-        refuse = partial(refused, app)
-        served = checks = TokenChecks(served, conf, refuse)
-        if settings.page:
-            login = keystone_login(served, conf, checks.calls, refuse)
-            served = split(is_page, login, served)
-        served = split(is_discovery, flask_app, served)
+        checked = TokenChecks(served, conf, partial(refused, app))
+        to_api = split(is_page, keystone_login(checked, conf), checked)
+        served = split(is_discovery, flask_app, to_api)
     app.wsgi_app = RequestIds(served)  # type: ignore[method-assign]
     return app
 
@@ -75,15 +64,15 @@ def application(control: Control, conf: Any, settings: RegistrySettings) -> Flas
 def registry_app(
     control: Control, allowed: Allowed = allow_all, placement: PlacementReads | None = None
 ) -> Flask:
-    """Return the API, and the page unless ``placement`` is ``None``, without authentication."""
+    """Return the API and the page without authentication; the page reads from ``placement``."""
     app = Flask(__name__, static_folder=None)
     app.request_class = Request
     app.config |= {"MAX_CONTENT_LENGTH": LONGEST_BODY, "PROVIDE_AUTOMATIC_OPTIONS": False}
     app.url_map.strict_slashes = app.url_map.merge_slashes = False
-    app.register_error_handler(Exception, _refused)
+    app.register_error_handler(RegistryError, lambda err: _error(http_error(err)))
+    app.register_error_handler(HTTPException, _error)
     add_api(app, control, allowed)
-    if placement is not None:
-        add_page(app, control, placement, allowed)
+    add_page(app, control, placement or PlacementReads(None), allowed)
     return app
 
 
@@ -99,22 +88,6 @@ def is_discovery(environ: dict[str, Any]) -> bool:
     return environ.get("PATH_INFO", "").rstrip("/") in ("", "/v2.1")
 
 
-def _refused(err: Exception) -> Response:
-    """Return the answer to a request that ended with an error."""
-    if isinstance(err, RegistryError):
-        err = http_error(err)
-    elif not isinstance(err, HTTPException):
-        LOG.error("%s %s", request.method, plain(request.path), exc_info=err)
-        err = InternalServerError("unexpected error: see the log of compute-registry")
-    elif err is request.routing_exception and isinstance(err, NotFound):
-        err.description = f"{request.path!a} is not served; docs/registry.rst lists what is served"
-    elif isinstance(err, MethodNotAllowed):
-        err.description = f"{request.path!a} does not support the method {request.method}"
-        if is_page(request.environ):
-            err.description = "this page is read-only"
-    return _error(err)
-
-
 def refused(app: Flask, environ: dict[str, Any], err: HTTPException) -> Response:
     """Return the answer to a request that was refused before the application got it."""
     with app.request_context(environ):
@@ -122,8 +95,7 @@ def refused(app: Flask, environ: dict[str, Any], err: HTTPException) -> Response
 
 
 def _error(err: HTTPException) -> Response:
-    to_page = "page" in current_app.blueprints and is_page(request.environ)
-    return error_page(err) if to_page else json_error(err)
+    return error_page(err) if is_page(request.environ) else json_error(err)
 
 
 def _placement(conf: Any) -> PlacementReads:
@@ -137,27 +109,18 @@ def _placement(conf: Any) -> PlacementReads:
     return PlacementReads(PlacementAPI(adapter), lambda: str(adapter.get_endpoint() or ""))
 
 
-def route_of(routes: Map, path: str) -> str | None:
-    """Return the route of a request's path, a label of metrics; ``None`` for an unknown path."""
-    try:
-        rule, _ = routes.bind("").match(path, method="GET", return_rule=True)
-    except HTTPException:
-        return None
-    return re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", rule.rule).removeprefix("/{base}")
-
-
 def with_audit(application: WSGIApplication, conf: Any) -> WSGIApplication:
     """Return the application with a CADF event for each request and answer, by keystonemiddleware.
 
     :raises RegistryConfigError: the audit map can't be used.
     """
-    options, file = conf.audit, conf.audit.audit_map_file
+    file = conf.audit.audit_map_file
     try:
         audited: WSGIApplication = audit.AuditMiddleware(
             application,
             oslo_config_config=conf,
             audit_map_file=file,
-            ignore_req_list=options.ignore_req_list,
+            ignore_req_list=conf.audit.ignore_req_list,
             service_name="compute-registry",
             log_name=f"{__name__}.audit",
         )
@@ -187,6 +150,5 @@ def listen(application: WSGIApplication, settings: RegistrySettings) -> Any:
         )
     except (OSError, ValueError) as err:
         why = getattr(err, "strerror", None) or err
-        raise RegistryConfigError(
-            f"[registry] rest_bind, rest_port: can't listen on {where}: {why}"
-        ) from err
+        text = f"[registry] rest_bind, rest_port: can't listen on {where}: {why}"
+        raise RegistryConfigError(text) from err

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from agent.nodes.identity import FILE_NAME, IdentityError, replace_compute_id
-from agent.ownership.ledger import ADOPTED, everything_on
+from agent.ownership.ledger import ADOPTED, adopted_on
 from computectl.reading.services import refuse_taken
 from computectl.reading.trees import find_provider
 from computectl.shared.command_session import Session
@@ -138,7 +138,7 @@ def _adopt_below(session: Session, listed: Listed, api: API) -> Adopted:
             return replace(adopted, was_ours=True)
         inventory, _ = read_part(uuid, "inventories", api)
         traits, _ = read_part(uuid, "traits", api)
-        claims = everything_on(Provider(uuid, listed["name"], parent, inventory, traits))
+        claims = adopted_on(Provider(uuid, listed["name"], parent, inventory, traits))
         if not saved.save_ledger(ledger.adding(ADOPTED, uuid, claims)):
             step = "the reason is logged above; nothing was adopted"
             raise CommandError(f"{state_path} can't be written", step)

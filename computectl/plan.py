@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,7 +23,10 @@ COLUMNS: Columns = {
     "body": lambda row: row[1].body,
 }
 """Rows are a node's forecast and one of its calls."""
-SENTENCE_INDENT, CALL_INDENT = "  ", "      "
+CALL_INDENT = "      "
+SIGNS = {"create": ("+", "green"), "ensure": ("+", "green"), "delete": ("-", "red")}
+"""Signs and colours by the first word of an operation's kind; else ``CHANGE``."""
+CHANGE = ("~", "yellow")
 
 
 class ShowPlan(DrawnOrListed[list[Forecast]]):
@@ -118,12 +122,25 @@ def draw_plan(answer: list[Forecast], screen: Screen, *, calls: bool) -> Iterato
         for call in planned.calls:
             if calls:
                 yield ""
+            sign, colour = _sign(call)
             text = sentence(call.operation, planned.before, planned.plan.names)
-            yield folded(SENTENCE_INDENT + text, screen.width)
+            text = folded(f"{sign} {text}", screen.width)
+            painted = text if sign == "-" else sign
+            yield screen.paint(painted, colour) + text.removeprefix(painted)
             if calls:
                 yield f"{CALL_INDENT}{call.method} {call.path}"
             if calls and call.body is not None:
                 yield from json_lines(call.body, CALL_INDENT, screen.width)
+
+    signs = Counter(_sign(call)[0] for planned in answer for call in planned.calls)
+    if signs:
+        words = {"+": "to create", "~": "to change", "-": "to delete"}
+        yield ""
+        yield f"Plan: {', '.join(f'{signs[sign]} {text}' for sign, text in words.items())}"
+
+
+def _sign(call: Call) -> tuple[str, str]:
+    return SIGNS.get(kind(call.operation).partition("_")[0], CHANGE)
 
 
 def json_lines(value: Any, indent: str, width: int) -> Iterator[str]:

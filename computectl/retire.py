@@ -36,7 +36,7 @@ from reportclient.errors import PlacementError, Shared
 from reportclient.http import API
 from reportclient.model import Provider
 from reportclient.plain_text import ago, first_few, plain
-from reportclient.reader import consumers_of, other_hosts, provider_by_name, subtree
+from reportclient.reader import allocations_on, other_hosts, provider_by_name, subtree
 from reportclient.root import Root
 
 PROGRESS_EVERY = 60.0
@@ -251,7 +251,7 @@ class Retire(DrawnOrListed[Retired]):
 def _whole_tree(root: str, api: API) -> Iterator[Leaver]:
     """Yield the providers of a tree, children first."""
     for item in reversed(subtree(root, api)):
-        users = tuple(consumers_of(item["uuid"], api))
+        users = tuple(allocations_on(item["uuid"], api))
         provider = Provider(item["uuid"], item["name"], item["parent_provider_uuid"])
         yield Leaver(root, provider, "in use" if users else "goes", users)
 
@@ -349,7 +349,7 @@ def _leavers(tracker: Tracker, api: API) -> Iterator[Leaver]:
             continue
         going.add(uuid)
         if provider.inventory:
-            users = tuple(consumers_of(uuid, api))
+            users = tuple(allocations_on(uuid, api))
         if not is_ours:
             fate = "foreign"
         elif provider.shares and other_hosts(provider.aggregates, observed, api):

@@ -2,14 +2,16 @@
 
 import argparse
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from operator import attrgetter
 from typing import ClassVar
 
 from agent.ownership.policy import DISABLED
 from agent.registry.checks import require_host
-from agent.registry.control import Switched, delete_record
+from agent.registry.control import Switched
 from agent.registry.errors import RegistryUnavailable
-from agent.registry.observed_service import Agreement, ObservedService
+from agent.registry.observed_service import WELL, Agreement, ObservedService
 from agent.reporting.reports import Condition
 from computectl.auditing.checks import with_trait
 from computectl.reading.services import Observed, Services
@@ -22,8 +24,8 @@ from computectl.shared.commands import (
     as_command_error,
 )
 from computectl.shared.errors import CommandError
-from computectl.shared.screen import Line, Screen, counted, in_columns
-from reportclient.plain_text import plain
+from computectl.shared.screen import BETWEEN, Line, Screen, counted, folded, in_columns
+from reportclient.plain_text import plain, shortened
 
 COLUMNS: Columns = {
     "host": lambda service: service.record.host,
@@ -44,16 +46,28 @@ COLUMNS: Columns = {
     "attached": lambda service: service.record.attached,
     "agent_version": lambda service: service.record.agent_version,
     "degraded": lambda service: service.record.degraded.splitlines(),
+    "conditions": lambda service: [str(each) for each in service.conditions()],
 }
 LISTED: Columns = {
-    "status": lambda service: service.record.shown_status,
+    "status": lambda service: service.record.shown_status.partition(":")[0],
     "state": lambda service: service.state,
-    "rpc": lambda service: service.record.rpc_version or "?",
     "last seen": lambda service: service.record.silence,
-    "roots": lambda service: str(len(service.record.roots)),
     "placement": lambda service: service.placement,
 }
 """Columns of the list for people; ``COLUMNS`` are for programs."""
+STATES: Mapping[str, Callable[[ObservedService], bool]] = {
+    "up": lambda service: service.up,
+    "down": lambda service: not service.up,
+    "enabled": lambda service: not service.record.disabled,
+    "disabled": lambda service: service.record.disabled,
+    "degraded": lambda service: bool(service.record.degraded),
+    "differing": lambda service: service.placement.wrong,
+}
+"""What ``--state`` chooses, and the totals above the list."""
+MANY = 100
+"""Services from which the list for people has only those that need attention."""
+NARROWEST_NAME = 12
+"""Columns that a host name has at least."""
 
 
 class ServiceCommand(DrawnOrListed[Observed]):
@@ -109,14 +123,14 @@ class OneHost(ServiceCommand):
             yield f"{screen.paint(record.host, 'bold')}  {status}, {service.state}, {last}"
             if record.disabled_at is not None:
                 yield f"  disabled  since {record.disabled_at:%Y-%m-%d %H:%M:%S} UTC"
-            yield f"  uuid      {record.uuid}"
-            yield f"  agent     {record.address or 'unknown'}"
-            yield f"  version   {record.agent_version or 'unknown'}"
             for condition in record.degraded.splitlines():
                 yield f"  degraded  {condition}"
+            yield f"  placement {_placement(service)}"
+            yield f"  agent     {record.address or 'unknown'}"
+            yield f"  version   {record.agent_version or 'unknown'}"
             yield f"  rpc       {record.rpc_version or 'unknown'}"
             yield f"  roots     {' '.join(record.roots) or 'none yet'}"
-            yield f"  placement {_placement(service)}"
+            yield f"  uuid      {record.uuid}"
 
 
 class ListServices(ServiceCommand):
@@ -129,26 +143,57 @@ class ListServices(ServiceCommand):
     """
 
     examples = """\
-  computectl service list
-  computectl service list -f json    with UUIDs, addresses and seconds
+  computectl service list                  of more than 100 only those that need attention
+  computectl service list --state down --match rack7
+  computectl service list -f json          with UUIDs, addresses and seconds
 """
+    arguments = (
+        argument("--state", choices=STATES, help="only services of which this is true"),
+        argument("--match", metavar="WORD", help="only services whose row contains it"),
+    )
 
-    def do(self, services: Services, options: argparse.Namespace) -> Observed:  # noqa: ARG002
+    def do(self, services: Services, options: argparse.Namespace) -> Observed:
         """Read the records page by page, and Placement with two GETs."""
-        return services.observed(services.registry.list_services())
+        found = services.observed(services.registry.list_services())
+        if not found.services:
+            return found
+        word = (options.match or "").casefold()
+        chosen = [
+            service
+            for service in found.services
+            if (options.state is None or STATES[options.state](service))
+            and word in " ".join(_said(service)).casefold()
+        ]
+        return replace(found, services=chosen, done=() if chosen else ("no service matches",))
 
-    def draw(self, answer: Observed, screen: Screen, options: argparse.Namespace) -> Iterator[str]:  # noqa: ARG002
-        if not answer.services:
-            yield "no service has sent a heartbeat yet"
+    def draw(self, answer: Observed, screen: Screen, options: argparse.Namespace) -> Iterator[str]:
+        shown = services = answer.services
+        if not services:
+            yield next(iter(answer.done), "no service has sent a heartbeat yet")
+            return
+        totals = ((name, sum(map(chosen, services))) for name, chosen in STATES.items())
+        counts = ", ".join(f"{number} {name}" for name, number in totals if number)
+        yield f"{counted(len(services), 'service')}: {counts}"
+        if len(services) > MANY and options.state is options.match is None:
+            ill = (service for service in services if service.attention < WELL)
+            shown = sorted(ill, key=attrgetter("attention"))[:MANY]
+        rows = [tuple(cell(service) for cell in LISTED.values()) for service in shown]
+        widths = (max(map(len, column)) for column in zip(LISTED, *rows, strict=True))
+        room = max(screen.width - sum(width + len(BETWEEN) for width in widths), NARROWEST_NAME)
         lines = []
-        for service in answer.services:
-            record = service.record
-            cells = tuple(cell(service) for cell in LISTED.values())
+        for service, cells in zip(shown, rows, strict=True):
             style = "red" if service.attention == 0 else None if service.up else "yellow"
-            lines.append(Line("", ((record.host, "bold"),), cells, style))
-            if record.disabled_reason:
-                lines.append(Line("", ((f"  {plain(record.disabled_reason)}", None),)))
-        yield from in_columns(lines, tuple(LISTED), screen)
+            name = shortened(service.record.host, room)
+            lines.append(Line("", ((name, "bold"),), cells, style))
+            reason = plain(service.record.disabled_reason or "")
+            degraded = service.record.degraded_short
+            notes = (reason, f"degraded: {degraded}" if degraded else "")
+            texts = (folded(f"  {text}", screen.width, 4) for text in notes if text)
+            lines += [Line("", ((text, None),)) for text in texts]
+        yield from in_columns(lines, tuple(LISTED), screen, "host")
+        if len(shown) < len(services):
+            others = len(services) - len(shown)
+            yield f"and {counted(others, 'other service')}: choose with --state or --match"
 
 
 class ShowService(OneHost):
@@ -234,23 +279,26 @@ class DeleteService(OneHost):
     writes = True
 
     def do(self, services: Services, options: argparse.Namespace) -> Observed:
-        delete_record(services.registry, options.host)
+        services.control.delete(options.host, services.caller)
         return Observed([], done=[f"the service record of {options.host} is deleted"])
 
 
 _HEARTBEATS = {"never": "never sent a heartbeat", "ended": "its agent does not run"}
 
 
+def _said(service: ObservedService) -> Iterator[str]:
+    """Yield the texts of a service's row."""
+    record = service.record
+    yield from (record.host, service.state, record.status, record.disabled_reason or "")
+    yield from (record.degraded, service.placement, record.agent_version, record.address or "")
+
+
 def _switched(done: Switched, services: Services) -> Observed:
     record = done.record
-    sentences = [f"{record.host} is {record.status} in its service record"]
-    if done.answer is not None:
-        sentences.append(f"its agent was called and answered: {done.answer}")
-    elif done.called:
-        sentences.append(f"its agent was called but did not answer: {done.why_not}")
-    else:
-        why, _, instead = (done.why_not or "").partition("; ")
-        sentences.append(f"{instead} (not called: {why})")
+    sentences = [
+        f"{record.host} is {record.status} in its service record",
+        *f"its agent was {done.outcome}".split("; "),
+    ]
     if done.answer not in (None, record.status):
         sentences.append("its status was changed again meanwhile; it is now:")
         record = services.registry.get_service(record.host)

@@ -5,7 +5,9 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from datetime import UTC, datetime
 from operator import itemgetter
+from typing import Any
 
 from agent.reporting import status as schema
 from agent.reporting.reports import Check, Severity
@@ -68,6 +70,10 @@ class ObservedStatus:
         return reported and checked and not service.broker and not service.registry
 
 
+TIMES = frozenset({"last_ok", "updated", "since", "first_due"})
+"""Fields of ``status.json`` in seconds since the epoch; ``-f`` prints them as ISO 8601."""
+
+
 class ShowStatus(DrawnOrListed[ObservedStatus]):
     """Show the state of compute-agent on this host.
 
@@ -102,7 +108,7 @@ class ShowStatus(DrawnOrListed[ObservedStatus]):
 
     def table(self, answer: ObservedStatus) -> Table:
         """Return a row for each node, with the fields of the node and of the file."""
-        file = json.loads(json.dumps(asdict(answer.written)))
+        file = json.loads(json.dumps(asdict(answer.written)), object_hook=_with_iso_times)
         nodes = file.pop("nodes")
         names = [*(each.name for each in fields(schema.NodeStatus)), *file]
         return {name: itemgetter(name) for name in names}, [{**file, **node} for node in nodes]
@@ -115,6 +121,13 @@ class ShowStatus(DrawnOrListed[ObservedStatus]):
                 f"compute-agent on {answer.written.host}: {answer.out_of_date}; {step}"
             )
         return 0 if answer.well else PROBLEMS
+
+
+def _with_iso_times(record: dict[str, Any]) -> dict[str, Any]:
+    times = {name: record[name] for name in TIMES & record.keys() if record[name] is not None}
+    return record | {
+        name: datetime.fromtimestamp(at, UTC).isoformat() for name, at in times.items()
+    }
 
 
 def observed_status(session: Session) -> ObservedStatus:

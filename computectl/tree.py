@@ -39,6 +39,12 @@ class Row(NamedTuple):
         usages = (self.tree.usage.usages or {}).get(self.provider.uuid, {})
         return usages.get(self.resource_class, 0) if self.record else None
 
+    def draining_for(self) -> list[str]:
+        return list(self.tree.usage.draining.get(self.provider.uuid, ()))
+
+    def draining_since(self) -> float | None:
+        return self.tree.usage.since.get(self.provider.uuid) if self.draining_for() else None
+
 
 COLUMNS: Columns = {
     "provider": lambda row: row.provider.name,
@@ -52,6 +58,8 @@ COLUMNS: Columns = {
     "used": lambda row: row.used(),
     "capacity": lambda row: row.record and row.record.capacity,
     "traits": lambda row: sorted(row.provider.traits),
+    "draining_for": lambda row: row.draining_for(),
+    "draining_since": lambda row: row.draining_since(),
 }
 
 
@@ -140,9 +148,9 @@ class ShowTree(DrawnOrListed[Trees]):
         for seen in answer.seen:
             if seen is not answer.seen[0]:
                 yield ""
-            yield draw_tree(seen.snapshot, seen.root, usage=seen.usage, screen=screen)
             for condition in drains(seen.snapshot, seen.usage.draining, seen.usage.since):
                 yield folded(f"{condition.aged(time.time())}; {condition.next_step}", screen.width)
+            yield draw_tree(seen.snapshot, seen.root, usage=seen.usage, screen=screen)
 
     def table(self, answer: Trees) -> Table:
         shown: dict[str, tuple[Provider, ObservedTree]] = {}

@@ -83,25 +83,20 @@ def _exit_code(err: BaseException | None) -> int:
     return code if isinstance(code, int) else int(code is not None)
 
 
-class _Worker(Generic[S]):
+class _Worker(threading.Thread):
     """A daemon thread, so that a hanging call does not delay the end of the process."""
 
-    def __init__(self, name: str, make: Callable[[], AbstractContextManager[S]]) -> None:
+    def __init__(self, name: str, make: Callable[[], AbstractContextManager[object]]) -> None:
+        super().__init__(name=name, daemon=True)
+        self._make = make
         self.jobs: SimpleQueue[_Call | None] = SimpleQueue()
         """Calls to run; ``None`` ends the thread."""
-        self.thread = threading.Thread(
-            target=_serve, args=[self.jobs, make], name=name, daemon=True
-        )
-        self.thread.start()
 
-
-def _serve(
-    jobs: SimpleQueue[_Call | None], make: Callable[[], AbstractContextManager[object]]
-) -> None:
-    with make() as session:
-        while (call := jobs.get()) is not None:
-            call.run(session)
-            del call  # the idle thread keeps no reference to it
+    def run(self) -> None:
+        with self._make() as session:
+            while (call := self.jobs.get()) is not None:
+                call.run(session)
+                del call  # the idle thread keeps no reference to it
 
 
 class CallQueue(Generic[S]):
@@ -123,7 +118,7 @@ class CallQueue(Generic[S]):
         self._make = make
         self._thread_safe = thread_safe
         self._turn = threading.Lock()
-        self._idle: list[_Worker[S]] = []
+        self._idle: list[_Worker] = []
         self._calls: list[_Call] = []
 
     def __del__(self) -> None:
@@ -164,7 +159,7 @@ class CallQueue(Generic[S]):
             while self._idle:
                 worker = self._idle.pop()
                 worker.jobs.put(None)
-                worker.thread.join(deadline)
+                worker.join(deadline)
 
     def _refuse_if_blocked(self, name: str) -> None:
         """Raise ``Blocked`` while an earlier call hangs: another thread would hang, too."""
@@ -184,11 +179,12 @@ class CallQueue(Generic[S]):
         except IndexError:
             try:
                 worker = _Worker(self._name, self._make)
+                worker.start()
             except RuntimeError as err:  # no thread can be started now
                 raise Blocked(str(err)) from None
         worker.jobs.put(call)
         if not call.done.wait(deadline):
-            call.abandoned = worker.thread
+            call.abandoned = worker
             worker.jobs.put(None)
             raise Overdue(f"no answer within {deadline:g} s")
         self._idle.append(worker)

@@ -74,15 +74,23 @@ def move_allocations(
                 _split(tree, parts, consumer, amounts, rooms)
 
 
-def _rooms(tree: ProviderTree, targets: Sequence[str], allocations: Allocations) -> _Rooms:
-    used: Counter[tuple[str, str]] = Counter()
+def held_amounts(allocations: Allocations) -> dict[str, dict[str, list[int]]]:
+    """Return the amounts that consumers hold, by provider (UUID) and class."""
+    amounts: dict[str, dict[str, list[int]]] = {}
     for held in allocations.values():
         for uuid, part in held["allocations"].items():
             for name, amount in part["resources"].items():
-                used[uuid, name] += amount
+                amounts.setdefault(uuid, {}).setdefault(name, []).append(amount)
+    return amounts
+
+
+def _rooms(tree: ProviderTree, targets: Sequence[str], allocations: Allocations) -> _Rooms:
+    held = held_amounts(allocations)
     return {
         uuid: {
-            name: _Room(record.with_defaults(None), record.capacity - used[uuid, name])
+            name: _Room(
+                record.with_defaults(None), record.capacity - sum(held.get(uuid, {}).get(name, ()))
+            )
             for name, record in tree.records(uuid).items()
         }
         for uuid in targets

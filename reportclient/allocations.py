@@ -9,7 +9,7 @@ from typing import Any
 
 from reportclient.http import API
 from reportclient.model import Allocations
-from reportclient.reader import allocations_of, consumers_of
+from reportclient.reader import allocations_of, allocations_on
 from reportclient.reshape import Affected, moved_allocations, used_providers
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
@@ -34,7 +34,7 @@ class LazyAllocations(Mapping[str, dict[str, Any]]):
         # A provider without inventory has no allocations.
         stocked = (each for each in self._view.snapshot.walk() if each.inventory)
         uuids = [each.uuid for each in stocked if each.uuid not in self._view.sharing]
-        return {uuid: consumers_of(uuid, self._api) for uuid in uuids}
+        return {uuid: [*allocations_on(uuid, self._api)] for uuid in uuids}
 
     @cached_property
     def _consumers(self) -> dict[str, None]:

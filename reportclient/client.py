@@ -24,10 +24,18 @@ from reportclient.errors import Conflict, NotFound, PlacementError
 from reportclient.http import API, PlacementAPI, as_api
 from reportclient.model import Allocations, Provider, canonical_uuid
 from reportclient.one_provider import OneProvider
-from reportclient.plan import DeleteProvider, Operation, Plan, Problem, not_removed, rebased
+from reportclient.plan import (
+    DeleteProvider,
+    Operation,
+    Plan,
+    Problem,
+    SetInventory,
+    not_removed,
+    rebased,
+)
 from reportclient.provider_tree import ProviderTree
-from reportclient.reader import consumers_of, provider_by_name, provider_by_uuid
-from reportclient.refusals import Refusals
+from reportclient.reader import provider_by_name, provider_by_uuid
+from reportclient.refusals import Refusals, users_by_class
 from reportclient.root import BulkWrites, Root, Store
 from reportclient.schedule import AT_ONCE, Times
 from reportclient.snapshot import Snapshot
@@ -386,6 +394,7 @@ def _without_freed(
         if kept or any(uuid in each.placed for each in tree.claims.values()):
             leaving.discard(uuid)
         goes = uuid in leaving and not list(new.children(uuid))
-        if (goes or len(kept) < len(inventory)) and not consumers_of(uuid, api, besides=kept):
+        removal = DeleteProvider(uuid) if goes else SetInventory(uuid, kept)
+        if (goes or len(kept) < len(inventory)) and not users_by_class(removal, api):
             new = new.with_changes({uuid: None if goes else replace(provider, inventory=kept)})
     return new

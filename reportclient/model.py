@@ -6,6 +6,7 @@ The field names are Placement's.
 import difflib
 import re
 import uuid as uuidlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -166,6 +167,14 @@ class ProviderData(NamedTuple):
     traits: set[str]
     aggregates: set[str]
     resources: dict[str, Any]
+
+
+def total_by_class(parts: Iterable[Mapping[str, int]]) -> Counter[str]:
+    """Return the total amount of each resource class in ``parts``: amounts by class."""
+    total: Counter[str] = Counter()
+    for amounts in parts:
+        total.update(amounts)
+    return total
 
 
 Allocations = dict[str, dict[str, Any]]

@@ -1,16 +1,14 @@
 """Read a provider tree with its usage, to show it: GETs only, several at a time."""
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
 
 from reportclient.candidates.answers import ProviderSummary, parse_candidates
 from reportclient.errors import PlacementError
 from reportclient.forms import checked
 from reportclient.http import API
-from reportclient.model import Provider
+from reportclient.model import Provider, total_by_class
 from reportclient.reader import Listed, Traits, part_of, refresh
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
@@ -122,18 +120,11 @@ def _usage_of(provider: Provider, view: View, api: API) -> tuple[dict[str, int],
         usages: dict[str, int] = part_of(f"{path}/usages", "usages", api)
         return usages, 0, []
     allocations = part_of(f"{path}/allocations", "allocations", api)
-    amounts = dict.fromkeys(provider.inventory, 0) | amounts_of(allocations)
+    held = total_by_class(each["resources"] for each in allocations.values())
+    amounts = dict.fromkeys(provider.inventory, 0) | held
     full = {name for name, it in provider.inventory.items() if it.reserved == it.total}
     users = sorted(user for user, held in allocations.items() if full & held["resources"].keys())
     return amounts, len(allocations), users
-
-
-def amounts_of(allocations: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
-    """Return the allocated amounts of all consumers, by resource class."""
-    amounts: Counter[str] = Counter()
-    for allocation in allocations.values():
-        amounts.update(allocation["resources"])
-    return dict(amounts)
 
 
 def _summaries_of(root: str, api: API) -> Mapping[str, ProviderSummary]:

@@ -77,6 +77,12 @@ def ago(seconds: float | None) -> str:
     return f"{seconds / 3600:.0f} h" if seconds < 172800 else f"{seconds / 86400:.0f} d"
 
 
+def shortened(text: str, width: int) -> str:
+    """Return a text of at most ``width`` characters: a longer one lacks its middle."""
+    left = (width - 1) // 2
+    return text if len(text) <= width else f"{text[:left]}…{text[left + 1 - width :]}"
+
+
 _DIGITS = re.compile(r"(\d+)")
 
 

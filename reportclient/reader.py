@@ -130,15 +130,6 @@ def allocations_on(uuid: str, api: API) -> dict[str, dict[str, int]]:
     return {consumer: held[consumer]["resources"] for consumer in sorted(held)}
 
 
-def consumers_of(uuid: str, api: API, *, besides: Collection[str] = ()) -> list[str]:
-    """Return the UUIDs of the consumers that hold allocations on a provider (UUID).
-
-    ``besides`` are resource classes whose allocations don't count.
-    """
-    held, others = allocations_on(uuid, api), set(besides)
-    return [user for user in held if not others or held[user].keys() - others]
-
-
 def other_hosts(aggregates: Collection[str], tree: Container[str], api: API) -> list[str]:
     """Return the names of the hosts that use a sharing provider with these aggregates; 1 GET.
 

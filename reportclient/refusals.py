@@ -13,7 +13,6 @@ is not sent, and drained as if Placement had refused it (:meth:`Refusals.without
 """
 
 import contextlib
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -36,7 +35,7 @@ from reportclient.errors import (
     without_frames,
 )
 from reportclient.http import API
-from reportclient.model import SILICON, Inventory, Provider
+from reportclient.model import SILICON, Inventory, Provider, total_by_class
 from reportclient.plain_text import first_few
 from reportclient.plan import (
     CreateProvider,
@@ -82,16 +81,15 @@ RESHAPE = "reshape"
 class Refusal(NamedTuple):
     """An operation that failed, and its error, without frames.
 
-    ``tries`` earlier tries failed, or looks at who uses what it removes.  It waits until ``due``
-    (seconds of a monotonic clock).  ``sent`` is false if it was left out, since Placement failed at
-    others.
+    ``tries`` earlier tries failed, or looks at who uses what it removes.  It waits until ``due``,
+    and was last sent ``at`` (seconds of a monotonic clock; -1: never, Placement failed at others).
     """
 
     operation: Operation
     error: PlacementError
     tries: int = 0
     due: float = inf
-    sent: bool = True
+    at: float = -1.0
 
 
 @dataclass(slots=True)
@@ -99,6 +97,8 @@ class Refusals:
     """Operations that failed, by :func:`reportclient.apply.subject_of`."""
 
     by_subject: dict[str, Refusal] = field(default_factory=dict)
+    faulty_until: float = -inf
+    """Until when nothing is sent that Placement has failed at, since it fails at all of a plan."""
     failed_reshape: BaseException | None = None
     """The error of a driver that could not do its reshape; it is not called in every period."""
 
@@ -114,6 +114,11 @@ class Refusals:
         """Return whether an operation has met an error of this kind."""
         return any(is_kind(refusal.error) for refusal in self.by_subject.values())
 
+    def silence(self, now: float) -> Unreachable | None:
+        """Return the error of an operation that Placement did not answer now, or ``None``."""
+        met = (each.error for each in self.by_subject.values() if each.at == now)
+        return next((err for err in met if is_silence(err)), None)
+
     def reshape(self) -> BaseException | None:
         """Return the error because of which no reshape is tried now, or ``None``."""
         refusal = self.by_subject.get(RESHAPE)
@@ -126,10 +131,8 @@ class Refusals:
         for operation in outcome.done:
             if self.earlier(operation) is not None:
                 del self.by_subject[subject_of(operation)]
-        if outcome.done:  # Placement works
-            for subject, refusal in self.by_subject.items():
-                if not refusal.sent:
-                    self.by_subject[subject] = refusal._replace(due=-inf)
+        if outcome.done:
+            self.faulty_until = -inf
         if is_silence(outcome.stopped_by) and outcome.stopped_at is not None:
             self.add(outcome.stopped_at, outcome.stopped_by, now, times)
 
@@ -139,17 +142,23 @@ class Refusals:
         """Remember operations that were refused now, each with the error of the same key."""
         for subject, operation in outcome.refused.items():
             err, earlier = errors[subject], self.earlier(operation)
-            sent = subject not in outcome.unsent
-            if not isinstance(err, AlreadyThere):
-                self.add(operation, err if sent or not earlier else earlier.error, now, times)
-                self.by_subject[subject] = self.by_subject[subject]._replace(sent=sent)
+            if isinstance(err, AlreadyThere):
+                continue
+            unsent = subject in outcome.unsent
+            self.add(operation, earlier.error if unsent and earlier else err, now, times)
+            if unsent:
+                self.by_subject[subject] = self.by_subject[subject]._replace(
+                    due=-inf, at=earlier.at if earlier else -1.0
+                )
+            elif isinstance(err, PASSING) and not outcome.done:
+                self.faulty_until = max(self.faulty_until, self.by_subject[subject].due)
 
     def add(self, operation: Operation, err: PlacementError, now: float, times: Times) -> None:
         """Remember that an operation met ``err``."""
         earlier = self.earlier(operation)
         tries = 0 if earlier is None else earlier.tries + 1
         wait = -inf if is_silence(err) else seconds_to_next_try(err, tries, times)
-        self.by_subject[subject_of(operation)] = Refusal(operation, err, tries, now + wait)
+        self.by_subject[subject_of(operation)] = Refusal(operation, err, tries, now + wait, now)
 
     def earlier(self, operation: Operation) -> Refusal | None:
         """Return the refusal of this operation, or ``None``."""
@@ -165,14 +174,19 @@ class Refusals:
     def waits(self, operation: Operation, now: float) -> bool:
         """Return whether the operation failed and is not to be sent again yet."""
         refusal = self.earlier(operation)
-        return refusal is not None and now < refusal.due
+        return refusal is not None and self._rests(refusal, now)
+
+    def _rests(self, refusal: Refusal, now: float) -> bool:
+        faulty = isinstance(refusal.error, PASSING) and now < self.faulty_until
+        return faulty or now < refusal.due
 
     def suppress(
         self, plan: Plan, snapshot: Snapshot, now: float
     ) -> tuple[list[Operation], list[Operation]]:
         """Return the operations that may be sent now, and those among them that go last.
 
-        What failed before goes last, what was left out then before it, each with what needs it.
+        What failed before goes last, the operation that was sent last at the end, each with what
+        needs it.
         Forget the operations that ``plan`` does not have, for which ``snapshot`` was read.
         """
         left = [operation for operation in plan if not self.waits(operation, now)]
@@ -181,8 +195,8 @@ class Refusals:
         wanted.update(subject_of(each) for each in plan if self.earlier(each) is not None)
         self.by_subject = {key: value for key, value in self.by_subject.items() if key in wanted}
         ranked = sorted(zip(self._ranks(left, snapshot), left, strict=True), key=itemgetter(0))
-        first = [each for rank, each in ranked if rank == 0]
-        return first, [each for rank, each in ranked if rank > 0]
+        first = [each for rank, each in ranked if rank == -inf]
+        return first, [each for rank, each in ranked if rank > -inf]
 
     def without_exceeded(
         self, operations: Iterable[Operation], view: View, now: float, times: Times, api: API
@@ -192,8 +206,6 @@ class Refusals:
         They leave less of a class than consumers hold while another class of the same thing grows,
         there or on another provider with the same trait ``SILICON``.  1 GET for each that might; if
         that fails, the inventory waits.
-
-        :raises reportclient.errors.PlacementError: Placement was silent.
         """
         left: list[Operation] = []
         for operation in operations:
@@ -201,8 +213,6 @@ class Refusals:
                 _refuse_exceeded(operation, view.snapshot, api)
                 left.append(operation)
             except PlacementError as err:
-                if is_silence(err):
-                    raise
                 self.add(operation, without_frames(err), now, times)
         return left
 
@@ -214,14 +224,14 @@ class Refusals:
                 del self.by_subject[key]
         return Plan(tuple(each for each in drains if not self.waits(each, now)))
 
-    def _ranks(self, operations: list[Operation], snapshot: Snapshot) -> list[int]:
-        """Return 0 for each new operation, 1 for what was left out before, 2 for what failed.
+    def _ranks(self, operations: list[Operation], snapshot: Snapshot) -> list[float]:
+        """Return -inf for each new operation, and when it was last sent for what failed before.
 
         An operation has at least the rank of those that it needs.
         """
         if not self.by_subject or any(isinstance(each, Reshape) for each in operations):
-            return [0] * len(operations)  # guests of what is deleted move in a reshape before it
-        ranks, by_need = list[int](), dict[str, int]()
+            return [-inf] * len(operations)  # guests of what is deleted move in a reshape before it
+        ranks, by_need = list[float](), dict[str, float]()
         for operation in operations:
             refusal, subject = self.earlier(operation), subject_of(operation)
             before, needs, gives = snapshot.get(subject), [subject, *needs_of(operation)], [subject]
@@ -231,9 +241,9 @@ class Refusals:
                 needs.append(_BELOW + subject)
             if before is not None and isinstance(operation, DeleteProvider | UpdateProvider):
                 gives += [_NAME + before.name.casefold(), f"{_BELOW}{before.parent_uuid}"]
-            own = 0 if refusal is None else 1 + refusal.sent
-            ranks.append(max([own, *(by_need.get(need, 0) for need in needs)]))
-            by_need |= {each: max(ranks[-1], by_need.get(each, 0)) for each in gives}
+            own = -inf if refusal is None else refusal.at
+            ranks.append(max([own, *(by_need.get(need, -inf) for need in needs)]))
+            by_need |= {each: max(ranks[-1], by_need.get(each, -inf)) for each in gives}
         return ranks
 
     def look_at_users(self, view: View, now: float, times: Times, api: API) -> Unreachable | None:
@@ -242,10 +252,10 @@ class Refusals:
         Consumers and other hosts are looked at after one period, and then at doubled gaps: 1 GET
         each.  If one fails, the removal goes on waiting.  Return the error if Placement was silent.
         """
-        draining, silence = self.draining(), None
+        silence = None
         for subject, refusal in list(self.by_subject.items()):
             waits = not -inf < refusal.due <= now or isinstance(refusal.error, Kept)
-            if subject not in draining or waits:
+            if waits or not _is_drained(refusal):
                 continue
             try:
                 used = _is_used(refusal, view, api)
@@ -263,16 +273,12 @@ class Refusals:
         return {
             subject: refusal.error
             for subject, refusal in self.by_subject.items()
-            if isinstance(refusal.operation, kinds) and now < refusal.due
+            if isinstance(refusal.operation, kinds) and self._rests(refusal, now)
         }
 
     def draining(self) -> frozenset[str]:
         """Return the UUIDs of providers with something that can't be removed since it is in use."""
-        return frozenset(
-            subject
-            for subject, refusal in self.by_subject.items()
-            if isinstance(refusal.error, InUse) and isinstance(refusal.operation, _REMOVALS)
-        )
+        return frozenset(key for key, each in self.by_subject.items() if _is_drained(each))
 
     def errors(self) -> dict[str, PlacementError]:
         """Return the errors by provider UUID or name, each of them once."""
@@ -342,7 +348,7 @@ def _refuse_exceeded(operation: Operation, snapshot: Snapshot, api: API) -> None
     grows = _waiting(provider, wanted, shrunk | (now.keys() - wanted.keys()))
     if not shrunk or not (grows or any(trait.startswith(SILICON) for trait in provider.traits)):
         return
-    if users := _users_by_class(operation, api, shrunk):
+    if users := users_by_class(operation, api, shrunk):
         raise InUse(_draining(operation, provider, users), classes=frozenset(users))
 
 
@@ -391,7 +397,7 @@ def _explained(
         case Shared() | Kept(), _:
             return err
         case InUse(), DeleteProvider() | SetInventory():
-            users = _users_by_class(operation, api)
+            users = users_by_class(operation, api)
             text = _draining(operation, snapshot.get(operation.uuid), users)
             return InUse(text, request_id=err.request_id)
         case NameTaken(), CreateProvider(uuid, name) | UpdateProvider(uuid, name):
@@ -421,6 +427,10 @@ def _draining(
     return f"draining: {held} in use by {names}; {then}"
 
 
+def _is_drained(refusal: Refusal) -> bool:
+    return isinstance(refusal.error, InUse) and isinstance(refusal.operation, _REMOVALS)
+
+
 def _is_used(refusal: Refusal, view: View, api: API) -> bool:
     """Return whether consumers, or other hosts, use what a refused operation removes."""
     removal, err = refusal.operation, refusal.error
@@ -428,10 +438,10 @@ def _is_used(refusal: Refusal, view: View, api: API) -> bool:
     if isinstance(err, Shared):
         provider = view.snapshot.get(removal.uuid)
         return bool(provider and other_hosts(provider.aggregates, view.generations, api))
-    return bool(_users_by_class(removal, api, err.classes))
+    return bool(users_by_class(removal, api, err.classes))
 
 
-def _users_by_class(
+def users_by_class(
     removal: DeleteProvider | SetInventory, api: API, shrunk: Collection[str] = ()
 ) -> Users:
     """Return the consumers (UUIDs) of each class that is removed or too small for them; 1 GET.
@@ -439,11 +449,10 @@ def _users_by_class(
     Of the classes that stay, only those in ``shrunk`` are compared.
     """
     wanted = removal.inventory if isinstance(removal, SetInventory) else {}
-    users, amounts = dict[str, list[str]](), Counter[str]()
-    for consumer, held in allocations_on(removal.uuid, api).items():
-        for name in held:
-            users.setdefault(name, []).append(consumer)
-        amounts.update(held)
+    allocations, users = allocations_on(removal.uuid, api), dict[str, list[str]]()
+    for consumer, name in ((each, name) for each, held in allocations.items() for name in held):
+        users.setdefault(name, []).append(consumer)
+    amounts = total_by_class(allocations.values())
     return {
         name: names
         for name, names in users.items()

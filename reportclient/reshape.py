@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from reportclient import forms
-from reportclient.model import Allocations, canonical_uuid
+from reportclient.model import Allocations, canonical_uuid, total_by_class
 from reportclient.plan import Reshape, SetInventories, as_dicts
 from reportclient.snapshot import Snapshot
 
@@ -98,34 +98,32 @@ def _check(
     affected: Affected,
     foreign: Mapping[str, str],
 ) -> None:
-    for provider in _touched(before, after):
+    was, now = _amounts(before), _amounts(after)
+    touched = sorted({uuid for (uuid, _), _ in was.items() ^ now.items()})
+    less = {key[0] for key, amount in was.items() if now.get(key, 0) < amount}
+    for provider in touched:
         if provider in foreign:
             raise AllocationsBroken(
                 f"consumer {consumer}: its allocations on provider {foreign[provider]} were "
                 "changed, and another service owns that provider"
             )
-        if provider not in affected.providers and _shrinks(provider, before, after):
+        # More is allowed without a change of inventory: Placement checks the free capacity.
+        if provider not in affected.providers and provider in less:
             raise AllocationsBroken(
                 f"consumer {consumer}: its allocations on provider {provider} were changed, "
                 "but the inventory of that provider was not"
             )
-    old, new = _by_class(before), _by_class(after)
+    old, new = (
+        total_by_class({name: amount} for (_, name), amount in amounts.items())
+        for amounts in (was, now)
+    )
     lost, more = old - new, new - old
     renamed = more.keys() <= affected.appeared or lost.keys() <= affected.vanished
     if lost.total() != more.total() or not renamed:
         raise AllocationsBroken(
             f"consumer {consumer}: its amounts do not add up: {_listed(lost)} taken away, "
-            f"{_listed(more)} added (on {', '.join(_touched(before, after))})"
+            f"{_listed(more)} added (on {', '.join(touched)})"
         )
-
-
-def _shrinks(provider: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Return whether the consumer has less of any class on the provider than before.
-
-    More is allowed without a change of inventory: Placement checks the free capacity.
-    """
-    old, new = _amounts(before), _amounts(after)
-    return any(new.get(key, 0) < amount for key, amount in old.items() if key[0] == provider)
 
 
 def _listed(amounts: Counter[str]) -> str:
@@ -139,18 +137,6 @@ def _amounts(consumer: Mapping[str, Any]) -> dict[tuple[str, str], int]:
         for uuid, held in consumer["allocations"].items()
         for name, amount in held["resources"].items()
     }
-
-
-def _by_class(consumer: Mapping[str, Any]) -> Counter[str]:
-    total: Counter[str] = Counter()
-    for (_, name), amount in _amounts(consumer).items():
-        total[name] += amount
-    return total
-
-
-def _touched(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-    old, new = _amounts(before), _amounts(after)
-    return iter(sorted({key[0] for key in old.keys() | new.keys() if old.get(key) != new.get(key)}))
 
 
 def reshape_payload(

@@ -40,7 +40,7 @@ from reportclient.refusals import (
     nothing_foreign,
     provider_in_other_tree,
 )
-from reportclient.schedule import Schedule, Times
+from reportclient.schedule import RETRY_REFUSED_EVERY, UPGRADES_SEEN_WITHIN, Schedule, Times
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
 
@@ -157,11 +157,12 @@ class Root:
 
         :raises reportclient.errors.PlacementError: reading failed; the view is unchanged.
         """
-        if self.schedule.sends_refused(now, self.times):
+        every = self.times.verify_every or RETRY_REFUSED_EVERY
+        if self.schedule.repeats("refused operations", now, every):
             self.refusals.resend()
         if not self.is_due(now):
             return False
-        if self.schedule.sends_unknown_names(now):
+        if self.schedule.repeats("unknown names", now, UPGRADES_SEEN_WITHIN):
             self.view = replace(self.view, names=self.view.names.without_absent())
         audit = self.schedule.audits(now, self.times)
         before = self.view.generations
@@ -173,7 +174,7 @@ class Root:
             # Placement was restored.  This client's own writes can bring a generation back to the
             # number that the saved view has: after a kill that view would look true.
             self.store.save(self.uuid, self.view)
-        self.schedule.verified(now, self.times)
+        self.schedule.verified(now, self.times, late=self.refusals.any_error(is_passing))
         return True
 
     def is_due(self, now: float) -> bool:
@@ -218,8 +219,7 @@ class Root:
             deleted was changed.
         """
         planned, refusals, was_read = plan.operations, self.refusals, api.calls > 0
-        if (err := refusals.look_at_users(self.view, api.now, self.times, api)) is not None:
-            self.schedule.unread(err)
+        silence = refusals.look_at_users(self.view, api.now, self.times, api)
         first, late = refusals.suppress(plan, self.view.snapshot, api.now)
         if not was_read and foreign is not nothing_foreign:  # else all of it goes in any case
             self._verify_deleted([*first, *late], api)
@@ -237,14 +237,16 @@ class Root:
             stop=stop,
             at_once=self.times.at_once,
             failed=refusals.blocking(api.now),
-            patience=1 if refusals.any_error(is_passing) else FAULTS,
+            patience=1 if api.stopped or refusals.any_error(is_passing) else FAULTS,
             tried=lambda each, request: refusals.failed_at(each) or request == api.stopped,
         )
         outcome = self.remember_refusals(self._acknowledged(sent, api), api)
         drains = refusals.drains(self.view.snapshot, planned, foreign)
         drained = self.send(refusals.due_drains(drains, api.now), api)
         drained = self.remember_refusals(drained, api)
-        return replace(outcome, view=self.view, stopped_by=outcome.stopped_by or drained.stopped_by)
+        silence = silence or (refusals.silence(api.now) if refusals.by_subject else None)
+        stopped_by = outcome.stopped_by or drained.stopped_by or silence
+        return replace(outcome, view=self.view, stopped_by=stopped_by)
 
     def _verify_deleted(self, operations: Iterable[Operation], api: Counting) -> None:
         """Look whether what is to be deleted is as it was read: a DELETE takes no generation.

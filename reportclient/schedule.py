@@ -7,7 +7,7 @@ seconds; ``now`` is of a monotonic clock.
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 
 from reportclient.errors import (
@@ -106,10 +106,6 @@ class Schedule:
     audit_at: float | None = None
     verified_at: float | None = None
     """Time at which the view was last compared with Placement; ``None``: never."""
-    refused_until: float = 0.0
-    """Until when operations that Placement refused are not sent again."""
-    unknown_until: float = 0.0
-    """Until when traits and classes that Placement did not know are not sent again."""
     unreachable: Unreachable | None = None
     """The error if Placement did not answer the last request; without frames."""
     silent: int = 0
@@ -119,6 +115,7 @@ class Schedule:
     hold_until: float = -inf
     """Until when nothing is sent at all: Placement asked for it (``Retry-After``)."""
     uniform: Callable[[float, float], float] = random.uniform
+    _done_at: dict[str, float] = field(default_factory=dict)
 
     def is_due(self, now: float, times: Times) -> bool:
         """Return whether a verification or an audit is due."""
@@ -130,11 +127,16 @@ class Schedule:
             self.audit_at = now + self._spread(times.audit_every)
         return now >= self.audit_at
 
-    def verified(self, now: float, times: Times) -> None:
-        """Note that the view was verified."""
+    def verified(self, now: float, times: Times, *, late: bool = False) -> None:
+        """Note that the view was verified.
+
+        ``late``: operations fail.  A read follows each of their tries, so that another one comes as
+        late as a verification may.
+        """
         if self.audits(now, times):
             self.audit_at = now + self._spread(times.audit_every)
-        self.verify_at = now + self._spread(times.verify_every)
+        every = times.verify_every
+        self.verify_at = now + (every * (1 + SPREAD) if late and every else self._spread(every))
         self.verified_at = now
         self.reached()
 
@@ -176,18 +178,11 @@ class Schedule:
         self.unreachable = err
         self.silent += 1
 
-    def sends_refused(self, now: float, times: Times) -> bool:
-        """Return whether refused operations are sent again now, about once per verification."""
-        due = now >= self.refused_until
+    def repeats(self, what: str, now: float, every: float) -> bool:
+        """Return whether ``what`` was last done ``every`` seconds ago; then it is done now."""
+        due = now >= self._done_at.get(what, -inf) + every
         if due:
-            self.refused_until = now + (times.verify_every or RETRY_REFUSED_EVERY)
-        return due
-
-    def sends_unknown_names(self, now: float) -> bool:
-        """Return whether names that Placement did not know are sent again: it may be newer now."""
-        due = now >= self.unknown_until
-        if due:
-            self.unknown_until = now + UPGRADES_SEEN_WITHIN
+            self._done_at[what] = now
         return due
 
     def waits_for(self, now: float, *, urgent: bool = False) -> Unreachable | None:

@@ -4,14 +4,12 @@ Time is told, not waited for.  What a test wants otherwise it gives by name; eve
 :class:`Agent` does not have is a rule (:class:`agent.period.rules.Rules`).
 """
 
-from __future__ import annotations
-
 import copy
 import inspect
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from agent.nodes.identity import NodeTable
 from agent.nodes.nodes import Nodes
@@ -136,7 +134,7 @@ class Agent:
         self.keeps_names = keeps_names
         self.restart()
 
-    def restart(self) -> None:
+    def restart(self) -> Self:
         """A new process: all that is not in the state directory is gone."""
         if self.state is not None:
             self.state.mkdir(parents=True, exist_ok=True)  # as the lock does
@@ -161,6 +159,7 @@ class Agent:
             provider_files=additions,
             writing=self.writing,
         )
+        return self
 
     def period(self, after: float = 2 * VERIFY, **options: Any) -> Report:
         """By default so much later that Placement is verified."""
@@ -172,12 +171,13 @@ class Agent:
         self.now += after
         return self.nodes.period(self.now, **options)
 
-    def settle(self) -> None:
+    def settle(self) -> Self:
         """Until a verification has nothing more to write."""
         for _ in range(3):
             reports = self.periods(2 * VERIFY)
             assert all(report.ok for report in reports), [one.texts() for one in reports]
         assert not any(report.done for report in reports)
+        return self
 
     def settled(self, **options: Any) -> Report:
         """Periods in which all is well, until one finds nothing to do.

@@ -1,7 +1,5 @@
 """The modules of deploy/ansible, loaded without Ansible, which is not installed here."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 import types

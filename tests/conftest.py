@@ -1,7 +1,5 @@
 """Fixtures that all tests share.  Servers start when a test first asks for one."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable, Iterator

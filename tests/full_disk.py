@@ -1,7 +1,5 @@
 """A disk that is full, for whoever writes to it."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The one builder of a hypervisor for tests: a libvirt that answers from memory, drivers on it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import replace

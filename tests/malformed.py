@@ -1,7 +1,5 @@
 """Messages that no client of oslo.messaging sends, and that any user of the broker can send."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from typing import Any
@@ -40,6 +38,8 @@ CALLS: dict[str, dict[str, Any]] = {
     "a reply queue in two lines": _CALL | {"_msg_id": "a", "_reply_q": "a\nb"},
     "a list as id of the call": _CALL | {"_msg_id": []},
     "an object as id of the message": _CALL | {"_unique_id": {"a": 1}},
+    "an infinite timeout": _CALL | {"_timeout": float("inf")},
+    "a negative timeout": _CALL | {"_timeout": -1},
     "an argument of 900 levels": _CALL | {"args": {"after": _nested(DEEP)}},
     "a context of 900 levels": _CALL | {"_context_a": _nested(DEEP)},
 }
@@ -52,16 +52,29 @@ REFUSED: dict[str, dict[str, Any]] = {
     "another namespace": _CALL | {"namespace": "nova", "_timeout": 4},
     "a context named self": _CALL | {"_context_self": 1},
     "a heartbeat without host": _CALL | {"method": "keep_alive", "args": {}},
-    "a negative timeout": _CALL | {"_timeout": -1},
     "half a character as signer": _CALL | {"_context_signed_by": "\ud800"},
     "signatures of another type": _CALL | {"_context_signatures": {"a": []}},
 }
 """Calls in the right form that have something wrong."""
+TYPED = {
+    "uuid": {"hex": uuid.UUID(int=1).hex},
+    "date": "2026-01-01",
+    "datetime": "2026-01-01T00:00:00",
+    "decimal": "1.5",
+    "time": "00:00:00",
+}
+"""Values that kombu makes objects of, by its name of their type."""
 BYTES: dict[str, bytes] = {
     "no JSON": b"{",
     "not in UTF-8": b"\xff\xfe",
     "a list": b"[1]",
     "a list in an envelope": b'{"oslo.version": "2.0", "oslo.message": "[1]"}',
+    **{
+        f"a {kind} as argument": json.dumps(
+            _CALL | {"args": {"after": {"__type__": kind, "__value__": value}, "limit": 1}}
+        ).encode()
+        for kind, value in TYPED.items()
+    },
     "an envelope of another version": b'{"oslo.version": [], "oslo.message": 1}',
 }
 

@@ -3,8 +3,6 @@
 A fixture of ``FIXTURES`` says it for the tests that use it.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from functools import cache

@@ -1,8 +1,6 @@
 """Hypothesis profiles: ``ci`` is the same every time; ``HYPOTHESIS_PROFILE=thorough`` looks wider,
 ``fast`` (``tools/test.sh --fast``) less wide."""
 
-from __future__ import annotations
-
 import os
 
 from hypothesis import HealthCheck, settings

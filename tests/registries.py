@@ -1,7 +1,5 @@
 """The one builder of records for tests: a single host's service; a fleet's store, over any database."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -53,11 +51,11 @@ def reported(state_path: Path, host: str = "host1", **facts: Any) -> StatusFile:
 def registry_at(where: Path | str | Any, down_after: float = 60.0) -> SqlRegistry:
     """A fleet's: ``where`` is a directory, the URL of a database, or a database that is open."""
     if isinstance(where, Path):
-        if not (where / FILE).exists():  # migrations take longer
+        if not (where / FILE).exists():  # creating the tables takes longer
             (where / FILE).write_bytes(_empty())
         where = url_in(where)
     database = FleetDatabase.from_url(where) if isinstance(where, str) else where
-    database.upgrade()
+    database.prepare()
     return SqlRegistry(database, down_after)
 
 
@@ -80,14 +78,20 @@ def registry(where: Path | str, down_after: float = 60.0) -> Iterator[SqlRegistr
 def served(directory: Path, broker: RabbitMQ, down_after: float = 60.0) -> Iterator[SqlRegistry]:
     """A fleet's, in this process, and answered over that broker until the end of the block."""
     broker.empty(wire.TOPIC)  # calls that an earlier test's agent has sent
-    bus = messaging.transport(broker.url)
-    target = messaging.Target(exchange=wire.EXCHANGE, topic=wire.TOPIC, server="tests")
-    with registry(directory, down_after) as store:
-        server = RpcServer(bus, target, [RegistryEndpoint(store)])
-        server.start()
-        assert server.serving.wait(60)
+    with registry(directory, down_after) as store, answering(RegistryEndpoint(store), broker.url):
         yield store
-        assert server.stop(30)
+
+
+@contextmanager
+def answering(endpoint: RegistryEndpoint, url: str = "kombu+memory://") -> Iterator[Any]:
+    """Calls over this bus come to the endpoint until the end of the block; the bus."""
+    bus = messaging.transport(url)
+    target = messaging.Target(exchange=wire.EXCHANGE, topic=wire.TOPIC, server="tests")
+    server = RpcServer(bus, target, [endpoint])
+    server.start()
+    assert server.serving.wait(60)
+    yield bus
+    assert server.stop(30)
     bus.cleanup()
 
 
@@ -129,6 +133,6 @@ def _empty() -> bytes:
     with TemporaryDirectory() as directory:
         file = Path(directory) / FILE
         database = FleetDatabase.from_url(f"sqlite:///{file}")
-        database.upgrade()
+        database.prepare()
         database.dispose()
         return file.read_bytes()

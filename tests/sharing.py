@@ -6,8 +6,6 @@ name the same thing in ``@pytest.mark.one_at_a_time("…")`` never overlap, in w
 files, workers or runs they are.
 """
 
-from __future__ import annotations
-
 import errno
 import socket
 import time

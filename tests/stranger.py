@@ -1,7 +1,5 @@
 """A fake Placement, and another client of a Placement beside the one under test."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 from uuid import uuid4

@@ -4,8 +4,6 @@ The fast tier starts no server, no browser and no process, and sleeps for nothin
 a folder of ``WITH_SERVERS``, asks for a fixture of ``SERVERS``, or is marked ``slow``.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -1,7 +1,5 @@
 """Waiting in tests: for as long as a busy machine may need, and no longer than it takes."""
 
-from __future__ import annotations
-
 import subprocess
 import time
 from collections.abc import Callable

@@ -12,6 +12,13 @@ from typing import Any
 from reportclient.plain_text import plain
 
 LONGEST = 255
+KEYS = {
+    "request_id": ("request_id",),
+    "user": ("user_name", "user_id", "user"),
+    "project": ("project_name", "project_id", "tenant"),
+    "where": ("remote_address",),
+}
+"""The keys in a call's context for each field of a caller; the first one is sent."""
 REASON = "reason"
 """The key of the operator's reason in the context of a call to an agent."""
 
@@ -29,22 +36,12 @@ class Caller:
     def from_context(cls, context: object) -> "Caller":
         """Return the caller that a call's context names; any object is accepted."""
         values = context if isinstance(context, Mapping) else {}
-        return cls(
-            _text(values, "request_id"),
-            _text(values, "user_name", "user_id", "user"),
-            _text(values, "project_name", "project_id", "tenant"),
-            _text(values, "remote_address"),
-        )
+        return cls(**{name: _text(values, *keys) for name, keys in KEYS.items()})
 
     def context(self) -> dict[str, str]:
         """Return the context of a call: the fields that are known."""
-        values = {
-            "request_id": self.request_id,
-            "user_name": self.user,
-            "project_name": self.project,
-            "remote_address": self.where,
-        }
-        return {name: text for name, text in values.items() if text is not None}
+        values = {keys[0]: getattr(self, name) for name, keys in KEYS.items()}
+        return {key: text for key, text in values.items() if text is not None}
 
     def __str__(self) -> str:
         """Return the caller as a log line shows it."""

@@ -6,10 +6,12 @@ It does not import oslo.messaging.
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-OpenAnswer = Callable[[str, Mapping[str, Any], Any], Any]
+Values = Mapping[str, Any]
+"""The arguments of a call, or its context."""
+OpenAnswer = Callable[[str, Values, Any], Any]
 """Takes the called host, the context that was sent, and the answer; returns the answer without its
 signature, or raises :class:`NotPermitted`."""
-Sign = Callable[[str, str, Mapping[str, Any], Mapping[str, Any]], dict[str, Any]]
+Sign = Callable[[str, str, Values, Values], dict[str, Any]]
 """Takes the receiver, a method, its arguments and a context; returns the signed context."""
 WAITED = "waited_unheard"
 """The key in the context of a call that waited in the queue while the agent did not listen."""
@@ -20,12 +22,10 @@ OK, REFUSED, FAILED = "ok", "refused", "failed"
 class Permit(Protocol):
     """Decides on calls to a server, and signs its answers."""
 
-    def __call__(
-        self, method: str, arguments: Mapping[str, Any], context: Mapping[str, Any]
-    ) -> None:
+    def __call__(self, method: str, arguments: Values, context: Values) -> None:
         """:raises NotPermitted: the sender may not make this call."""
 
-    def signed(self, context: Mapping[str, Any], answer: Any) -> Any:
+    def signed(self, context: Values, answer: Any) -> Any:
         """Return the answer to a call with this context as it is sent."""
 
 

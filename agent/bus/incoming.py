@@ -6,6 +6,7 @@ calls anything of ours; an exception there closes the channel, and stops its lis
 
 import re
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
 from agent.bus.errors import MessagingError
@@ -17,6 +18,8 @@ LONGEST = 255
 DEEPEST = 50
 """Levels of lists and objects within each other."""
 _NAMES = ("namespace", "_msg_id", "_reply_q", "_unique_id")
+_VALUES = (str, int, float, bool, type(None), list, dict)
+_NAME = re.compile(f"[ -~]{{1,{LONGEST}}}")
 _VERSION = re.compile(r"[0-9]{1,9}\.[0-9]{1,9}(\.[0-9]{1,9})?")
 
 
@@ -42,30 +45,25 @@ def check_call(message: Mapping[str, Any]) -> None:
     version, timeout = message.get("version"), message.get("_timeout")
     if version is not None and not (isinstance(version, str) and _VERSION.fullmatch(version)):
         raise Malformed("version is not like 1.0")
-    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float)):
-        raise Malformed("_timeout is no number")
-    if not _is_flat_enough(message):
-        raise Malformed(f"more than {DEEPEST} levels of lists and objects")
+    if timeout is not None and not _is_time(timeout):
+        raise Malformed("_timeout is no number of seconds")
+    _check_values(message)
 
 
 def _is_name(value: object) -> bool:
-    return (
-        isinstance(value, str)
-        and 0 < len(value) <= LONGEST
-        and value.isascii()
-        and value.isprintable()
-    )
+    return isinstance(value, str) and _NAME.fullmatch(value) is not None
 
 
-def _is_flat_enough(message: Mapping[str, Any]) -> bool:
-    level: list[Any] = [message]
-    for _ in range(DEEPEST):
-        level = [
-            part
-            for value in level
-            for part in (value.values() if isinstance(value, Mapping) else value)
-            if isinstance(part, list | dict)
-        ]
-        if not level:
-            return True
-    return False
+def _is_time(value: object) -> bool:
+    return isinstance(value, int | float) and value is not True and isfinite(value) and value >= 0
+
+
+def _check_values(values: Any, depth: int = 0) -> None:
+    """:raises Malformed: a value is too deep, or not one of JSON: kombu makes dates and others."""
+    if depth == DEEPEST:
+        raise Malformed(f"more than {DEEPEST} levels of lists and objects")
+    for part in values.values() if isinstance(values, Mapping) else values:
+        if not isinstance(part, _VALUES):
+            raise Malformed(f"a value of the type {type(part).__name__}")
+        if isinstance(part, list | dict):
+            _check_values(part, depth + 1)

@@ -1,23 +1,35 @@
-"""A server's incoming messages: malformed ones are dropped, calls that waited are marked.
+"""All that uses private names of oslo.messaging, whose public interfaces have nothing for it.
 
-A call waits in this host's queue while its agent is down, hung or cut off; when it is fetched,
-a later decision may already hold.  AMQP has no time of sending, but these calls have waited:
+Every user of the broker can write to every queue.  oslo.messaging takes a message apart before it
+calls anything of ours, and an exception there closes the channel, and stops the listener for a
+second.  So a door stands before each consumer of its RabbitMQ driver: it drops what is too large,
+compressed or malformed, and marks calls that have waited in this host's queue while its agent was
+down, hung or cut off, since a later decision may already hold.  AMQP has no time of sending; these
+calls have waited:
 
-- those in the queue when it is declared, which oslo.messaging does at the start and again
-  after each loss of the connection;
-- those that are delivered a second time: oslo.messaging acknowledges a call as soon as it has
-  it, so the first delivery went to a dead connection.
+- as many of the first deliveries as the queue had messages when it was declared, which
+  oslo.messaging does at the start and after each loss of the connection;
+- those that are delivered a second time: a call is acknowledged as soon as it arrives, so the
+  first delivery went to a dead connection.
 
-oslo.messaging has no public interface for this: the functions use its RabbitMQ driver's objects.
-With other drivers no call is marked or dropped.
+The private names, and what a service does without them, after a warning that has the name:
+
+- ``_poll_style_listener``, ``conn``, ``connection``, ``_consumers``; of a consumer ``queue_name``,
+  ``_callback``, ``callback``, ``declare``: no call is dropped or marked;
+- ``consume``: an idle server takes more CPU time; ``connected``: it always counts as connected;
+- ``_driver``, ``_get_reply_q``, ``_reply_q_conn``: no reply is dropped;
+- ``_make_message``, ``_send``: a call without an answer does not expire in the queue.
 """
 
 import logging
-from collections.abc import Callable
-from contextlib import suppress
-from functools import partial
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from importlib import metadata
 from typing import Any
 
+from agent.bus.errors import WAITED
 from agent.bus.incoming import LARGEST, check_call, check_reply
 from reportclient.plain_text import error_text
 
@@ -25,127 +37,175 @@ LOG = logging.getLogger("compute_agent.registry")
 REFUSED_LOG = LOG.getChild("refused")
 """Has a line for each message or call that is refused; ``limit_repeats`` drops repeated ones."""
 
-REDELIVERED = "redelivered"
-"""AMQP's flag of a second delivery; set here also on calls that waited."""
 WAKES_EVERY = 1.0
 """Seconds after which a server without messages looks whether it is to stop."""
+_DIFFERENT = re.compile(
+    r"inequivalent arg '(.+?)' for (\w+) '(.+?)' in vhost '(.+?)': "
+    r"received (.+) but current is (.+)"
+)
 
 
-def refuse_malformed(listener: Any) -> None:
-    """Have ``listener`` drop malformed messages, and not wait for reply queues that are not there.
-
-    By default it would try to send an answer for a minute, and its sender chooses the queue.
-    ``listener`` is oslo.messaging's, before it begins to consume.
-    """
-    connection = _connection(listener)
-    if connection is None:
-        return
-    driver = listener._poll_style_listener.driver  # noqa: SLF001
-    driver.missing_destination_retry_timeout = 0.0
-    compressed = driver.conf.oslo_messaging_rabbit.kombu_compression is not None
-    for consumer in connection._consumers:  # noqa: SLF001
-        consumer._callback = partial(_parse, consumer._callback, compressed)  # noqa: SLF001
-        consumer.callback = partial(_pass_on, consumer.callback, check_call)
+@contextmanager
+def _private_names(without: str) -> Iterator[None]:
+    try:
+        yield
+    except AttributeError as err:
+        number = metadata.version("oslo.messaging")
+        LOG.warning("With oslo.messaging %s %s: %s", number, without, err)
 
 
-def refuse_malformed_replies(transport: Any) -> None:
+@dataclass(slots=True)
+class Door:
+    """Takes the messages of a consumer of oslo.messaging, all in the same thread."""
+
+    consumer: Any
+    check: Callable[[Mapping[str, Any]], object]
+    """Raises an error about a malformed message."""
+    largest: int = LARGEST
+    """Bytes of a message."""
+    compressed: bool = False
+    """Whether compressed messages are expected; they can be of any size."""
+    waiting: int = 0
+    """How many of the next deliveries have waited."""
+    _has_waited: bool = False
+
+    def __post_init__(self) -> None:
+        consumer = self.consumer
+        parse, receive = consumer._callback, consumer.callback  # noqa: SLF001
+        consumer._callback = lambda raw: self._parse(parse, raw)  # noqa: SLF001
+        consumer.callback = lambda message: self._pass_on(receive, message)
+
+    def count_waiting(self, connection: Any) -> None:
+        """Mark the messages that wait in the queue, now and after each reconnection."""
+        declare = self.consumer.declare
+
+        def declare_and_count(connection: Any) -> None:
+            declare(connection)
+            self._count(connection)
+
+        self.consumer.declare = declare_and_count
+        self._count(connection)
+
+    def _count(self, connection: Any) -> None:
+        queue = connection.channel.queue_declare(self.consumer.queue_name, passive=True)
+        self.waiting = queue.message_count
+        if self.waiting:
+            text = "%d RPC calls waited in the queue while this service did not listen"
+            LOG.warning(text, self.waiting)
+
+    def _parse(self, parse: Callable[[Any], object], raw: Any) -> object:
+        """Parse a message as it came, unless it is too large; ``parse`` raises nothing."""
+        self._has_waited = self.waiting > 0 or bool(raw.delivery_info.get("redelivered"))
+        self.waiting = max(0, self.waiting - 1)
+        if len(raw.body) > self.largest:
+            why = f"{len(raw.body)} bytes, of at most {self.largest}"
+        elif not self.compressed and (raw.headers or {}).get("compression"):
+            why = "it is compressed; [oslo_messaging_rabbit] kombu_compression is not set here"
+        else:
+            return parse(raw)
+        REFUSED_LOG.warning("Dropped a message: %s", why)
+        return raw.channel.basic_ack(raw.delivery_tag)
+
+    def _pass_on(self, receive: Callable[[Any], object], message: Any) -> None:
+        """Have oslo.messaging receive a parsed message, unless it is malformed."""
+        try:
+            self.check(message)
+            if self._has_waited:
+                message[f"_context_{WAITED}"] = True
+            receive(message)
+        except Exception as err:  # noqa: BLE001  oslo.messaging takes the context apart
+            REFUSED_LOG.warning("Dropped a message: %s", error_text(err))
+            with suppress(Exception):  # it may be acknowledged already
+                message.acknowledge()
+
+
+@dataclass(slots=True)
+class Arrivals:
+    """The connection over which a server's calls arrive."""
+
+    listener: Any
+    """oslo.messaging's, before it begins to consume."""
+    queue: str
+    """The queue whose calls wait for this server only."""
+    largest: int
+    """Bytes of a call."""
+    problem: str = ""
+    """Why calls can't arrive, as far as the broker has said."""
+    _connection: Any = None
+    _doors: list[Door] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        with _private_names("malformed calls are not dropped, calls that waited not ignored"):
+            polled = self.listener._poll_style_listener  # noqa: SLF001
+            self._connection = connection = polled.conn.connection
+            compressed = polled.driver.conf.oslo_messaging_rabbit.kombu_compression is not None
+            for consumer in connection._consumers:  # noqa: SLF001
+                self._doors.append(Door(consumer, check_call, self.largest, compressed))
+                if consumer.queue_name == self.queue:
+                    self._doors[-1].count_waiting(connection)
+            self._wait_for_messages(connection)
+
+    def _wait_for_messages(self, connection: Any) -> None:
+        """Wait for the next message, instead of a millisecond at first.
+
+        oslo.messaging looks that often for acknowledgements to send, which only notifications
+        have; at 200 messages a second this takes a fifth of a server's CPU time.
+        """
+        consume = connection.consume
+
+        def consume_longer(timeout: float | None = None) -> None:  # noqa: ARG001
+            try:
+                consume(WAKES_EVERY)
+            except Exception as err:
+                self.problem = describe(err) if _DIFFERENT.search(str(err)) else ""
+                for door in self._doors:
+                    door.waiting = 0  # all of them were delivered, or are counted again
+                raise
+            self.problem = ""
+
+        connection.consume = consume_longer
+
+    def is_connected(self) -> bool:
+        """Return whether the connection is up, as far as this side knows."""
+        return bool(getattr(getattr(self._connection, "connection", None), "connected", True))
+
+
+def describe(err: Exception) -> str:
+    """Return an error of the broker, with the command if another has replaced a shared queue."""
+    found = _DIFFERENT.search(error_text(err))
+    if found is None:
+        return error_text(err)
+    option, kind, name, vhost, ours, theirs = found.groups()
+    delete = f"rabbitmqctl delete_queue -p {vhost} {name}"
+    if kind != "queue":
+        delete = f"rabbitmqadmin -V {vhost} delete {kind} name={name}"
+    return (
+        f"{kind} {name} has another {option} than this service declares: {theirs.rstrip('.')}, not "
+        f"{ours}; another user of the broker may have made it. Delete it, then it is made again: "
+        f"{delete}"
+    )
+
+
+def guard_replies(transport: Any) -> None:
     """Have ``transport`` drop malformed replies; connects to the broker."""
-    driver = transport._driver  # noqa: SLF001
-    if hasattr(driver, "_get_reply_q"):
+    with _private_names("malformed replies are not dropped"):
+        driver = transport._driver  # noqa: SLF001
         driver._get_reply_q()  # noqa: SLF001  its name is unknown to everybody yet
         for consumer in driver._reply_q_conn.connection._consumers:  # noqa: SLF001
-            if not isinstance(consumer.callback, partial):
-                consumer.callback = partial(_pass_on, consumer.callback, check_reply)
+            if not hasattr(consumer, "door"):
+                consumer.door = Door(consumer, check_reply)
 
 
-def _parse(parse: Callable[[Any], object], compressed: bool, raw: Any) -> None:
-    """Parse a message as it came, unless it is too large; ``parse`` raises nothing.
-
-    ``compressed``: compressed messages are expected.  They can be of any size.
-    """
-    if len(raw.body) > LARGEST:
-        why = f"{len(raw.body)} bytes, of at most {LARGEST}"
-    elif not compressed and (raw.headers or {}).get("compression"):
-        why = "it is compressed; [oslo_messaging_rabbit] kombu_compression is not set here"
-    else:
-        parse(raw)
-        return
-    REFUSED_LOG.warning("Dropped a message: %s", why)
-    raw.channel.basic_ack(raw.delivery_tag)
-
-
-def _pass_on(
-    receive: Callable[[Any], object], check: Callable[[Any], object], message: Any
+def send(
+    transport: Any, client: Any, context: dict[str, Any], method: str, arguments: dict[str, Any]
 ) -> None:
-    """Have oslo.messaging receive a parsed message, unless it is malformed.
+    """Send a call without an answer; the broker drops it after the client's time-out.
 
-    Whatever is raised here would close the channel, and stop the listener for a second.
+    ``client``: what ``prepare`` returned.  ``cast`` would do the same without that time.
     """
-    try:
-        check(message)
-        receive(message)
-    except Exception as err:  # noqa: BLE001  oslo.messaging takes the context apart
-        REFUSED_LOG.warning("Dropped a message: %s", error_text(err))
-        with suppress(Exception):  # it may be acknowledged already
-            message.acknowledge()
-
-
-def mark_waiting_calls(listener: Any, queue: str) -> None:
-    """Mark the calls that wait in ``queue``, now and after each reconnection to the broker.
-
-    ``listener`` is oslo.messaging's, before it begins to consume.
-    """
-    connection = _connection(listener)
-    for consumer in list(getattr(connection, "_consumers", ())):
-        if consumer.queue_name == queue:
-            declare = consumer.declare
-
-            def declare_and_fetch(
-                connection: Any, declare: Any = declare, consumer: Any = consumer
-            ) -> None:
-                declare(connection)
-                _fetch(consumer, connection)
-
-            consumer.declare = declare_and_fetch
-            _fetch(consumer, connection)
-
-
-def wait_for_messages(listener: Any) -> None:
-    """Have ``listener`` wait for the next message, instead of a millisecond at first.
-
-    oslo.messaging looks that often for acknowledgements to send, which only notifications have; at
-    200 messages a second this takes a fifth of a server's CPU time.
-    """
-    connection = _connection(listener)
-    if connection is not None:
-        consume = connection.consume
-        connection.consume = lambda timeout: consume(WAKES_EVERY)  # noqa: ARG005
-
-
-def has_waited(incoming: Any) -> bool:
-    """Return whether this call waited in the queue while the server did not listen."""
-    raw = getattr(incoming.message, "_raw_message", None)
-    return bool(getattr(raw, "delivery_info", {}).get(REDELIVERED))
-
-
-def is_connected(listener: Any) -> bool:
-    """Return whether the connection over which calls arrive is up, as far as this side knows."""
-    connection = getattr(_connection(listener), "connection", None)
-    return bool(getattr(connection, "connected", True))
-
-
-def _connection(listener: Any) -> Any:
-    """Return the connection of oslo.messaging's RabbitMQ driver, ``None`` for other drivers."""
-    pooled = getattr(getattr(listener, "_poll_style_listener", None), "conn", None)
-    return getattr(pooled, "connection", None)
-
-
-def _fetch(consumer: Any, connection: Any) -> None:
-    """Fetch and mark all calls in the queue, before the consumer starts."""
-    number = 0
-    while (message := connection.channel.basic_get(consumer.queue_name)) is not None:
-        message.delivery_info[REDELIVERED] = True
-        consumer._callback(message)  # noqa: SLF001  as if it had been consumed
-        number += 1
-    if number:
-        LOG.warning("%d RPC calls waited in the queue while this service did not listen", number)
+    with _private_names("a call without an answer does not expire"):
+        message = client._make_message(context, method, arguments)  # noqa: SLF001
+        within, retry = client.timeout, client.retry
+        transport._send(client.target, context, message, timeout=within, retry=retry)  # noqa: SLF001
+        return
+    client.cast(context, method, **arguments)

@@ -8,12 +8,12 @@ is imported, and eventlet, which it would otherwise load where it is installed, 
 It takes some 6 MiB and half a second, so it is imported only where there is a message bus.
 """
 
-import re
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from oslo_config import cfg
@@ -31,23 +31,31 @@ from agent.bus.errors import (  # noqa: E402
     Sign,
     TransportUnavailable,
 )
-from agent.bus.listener import refuse_malformed_replies  # noqa: E402
+from agent.bus.listener import guard_replies, send  # noqa: E402
 from agent.loop import in_slot  # noqa: E402
 
 backend.init_backend(backend.BackendType.THREADING)
 
 import oslo_messaging  # noqa: E402  after the backend
+from oslo_messaging import opts as messaging_opts  # noqa: E402
 from oslo_messaging.rpc import dispatcher, server  # noqa: E402
 
 __all__ = ["RpcClient", "Target", "dispatcher", "oslo_messaging", "server", "transport"]
 
 Target = oslo_messaging.Target
+RABBIT = "oslo_messaging_rabbit"
+DEFAULTS = {"rabbit_qos_prefetch_count": 100, "kombu_missing_consumer_retry_timeout": 0}
+"""Defaults of options of that group.  The broker sends a server no more messages before some are
+acknowledged.  An answer is sent once: by default it would be tried for a minute if its queue is not
+there, and the sender of a call names that queue."""
 CALLS_AT_ONCE = 16
 """Calls of one client at the same time, including those that timed out here and still run."""
 RETRIES = 0
 """No retries: a call that is sent late could undo a later one."""
 PROBE = "probe"
 """A topic without listeners."""
+PORT = "a port is not a number; in a user or password write / as %2F, ? as %3F, # as %23"
+"""The error of a URL."""
 GRACE = 1.0
 """Seconds beyond its time-out after which a call is given up."""
 
@@ -67,11 +75,14 @@ def transport(url: str, config_files: Sequence[str] = ()) -> Any:
         for host in oslo_messaging.TransportURL.parse(cfg.CONF, url).hosts:
             if host.port is not None and not 0 < host.port < 65536:
                 raise ValueError(f"port {host.port} is out of range")  # noqa: TRY301  one text
+        rabbit = dict(messaging_opts.list_opts())[RABBIT]
+        cfg.CONF.register_opts(rabbit, RABBIT)
+        for name, default in DEFAULTS.items():
+            cfg.CONF.set_default(name, default, RABBIT)
         return oslo_messaging.get_rpc_transport(cfg.CONF, url)
     except (cfg.Error, ValueError, oslo_messaging.MessagingException) as err:
-        # For a wrong port oslo.messaging has only the error of int().
-        match = re.fullmatch(r"invalid literal for int\(\) with base 10: (.*)", str(err))
-        text = f"the port {match[1]} is not a number" if match else str(err)
+        # For a wrong port oslo.messaging has only the error of int(), which may show a password.
+        text = PORT if "invalid literal for int()" in str(err) else str(err)
         raise TransportUnavailable(f"transport_url: {text}") from err
 
 
@@ -108,55 +119,47 @@ class RpcClient:
         it within the time-out.
 
         :raises NoAnswer: none came in time.
-        :raises TransportUnavailable: the broker can't be reached.
+        :raises TransportUnavailable: the broker can't be reached, or no thread can be started.
         :raises RemoteFault: the other side failed.
         :raises NotPermitted: somebody else answered.
         """
-        sent = dict(context or {})
+        sent, to = dict(context or {}), server or self.target.topic
         if self.sign is not None:
-            sent = self.sign(server or self.target.topic, method, arguments, sent)
-        called = in_slot(
-            self.slots,
-            lambda: self._call(method, server, sent, arguments, answered),
-            f"call {server or self.target.topic}",
-        )
+            sent = self.sign(to, method, arguments, sent)
+
+        def over(client: Any) -> Any:
+            if answered:
+                return client.call(sent, method, **arguments)
+            return send(self.transport, client, sent, method, arguments)
+
+        try:
+            work = partial(self._call, over, server, f"{method} on {to}")
+            called = in_slot(self.slots, work, f"call {to}")
+        except RuntimeError as err:
+            raise TransportUnavailable(f"{method}: no thread for the call: {err}") from err
         if called is None:
             raise TransportUnavailable("too many calls have no answer yet: is the broker up?")
         try:
             answer = called.result(self.timeout + GRACE)
-        except TimeoutError as err:
+        except (TimeoutError, TransportUnavailable) as err:
             self.reached.clear()
+            if isinstance(err, TransportUnavailable):
+                raise
             what = f"{method}: the broker accepted no call for {self.timeout:g} s"
             raise TransportUnavailable(what) from err
-        except TransportUnavailable:
-            self.reached.clear()
-            raise
         if self.open_answer is None or not answered:
             return answer
-        return self.open_answer(server or self.target.topic, sent, answer)
+        return self.open_answer(to, sent, answer)
 
-    def _call(
-        self,
-        method: str,
-        server: str | None,
-        context: dict[str, Any],
-        arguments: dict[str, Any],
-        answered: bool,
-    ) -> Any:
+    def _call(self, over: Callable[[Any], Any], server: str | None, to: str) -> Any:
         options = {"timeout": self.timeout, "call_monitor_timeout": self.monitor}
         client = oslo_messaging.get_rpc_client(self.transport, self.target, retry=RETRIES)
         called = client.prepare(**({"server": server} if server else {}), **options)
-        to = f"{method} on {server or self.target.topic}"
         if not self.reached.is_set():
             self._reach(client, to)
         began = time.monotonic()
         try:
-            if answered:
-                return called.call(context, method, **arguments)
-            # cast() would do the same without a time after which the broker drops it.
-            message = called._make_message(context, method, arguments)  # noqa: SLF001
-            send = self.transport._send  # noqa: SLF001
-            return send(called.target, context, message, timeout=self.timeout, retry=RETRIES)
+            return over(called)
         except oslo_messaging.MessagingTimeout as err:
             waited = time.monotonic() - began  # less than the time-out without signs of life
             raise NoAnswer(f"{to}: no answer in {waited:.0f} s") from err
@@ -177,7 +180,7 @@ class RpcClient:
         """
         try:
             client.prepare(topic=PROBE).cast({}, PROBE)
-            refuse_malformed_replies(self.transport)
+            guard_replies(self.transport)
         except Exception as err:
             raise TransportUnavailable(f"{to}: {str(err) or type(err).__name__}") from err
         self.reached.set()

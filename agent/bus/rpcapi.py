@@ -5,11 +5,11 @@ Topic ``compute``, server = host, the exchange of ``control_exchange``, no names
 The answer is ``'enabled'`` or ``'disabled'``.
 """
 
-import threading
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from agent.bus.messaging import CALLS_AT_ONCE, RpcClient, Target
+from agent.bus.messaging import RpcClient, Target
 from agent.bus.signing import RECORD_VERSION, Operator
 
 TOPIC = "compute"
@@ -23,24 +23,19 @@ SIGN_OF_LIFE = 10.0
 class ComputeAgentAPI:
     """Calls agents, or nova-compute, over RPC."""
 
-    def __init__(  # noqa: PLR0913  all but the first are given by name
+    def __init__(
         self,
         transport: Any,
-        *,
         exchange: str = EXCHANGE,
         timeout: float = 60.0,
         monitor: float | None = None,
-        at_once: int = CALLS_AT_ONCE,
         operator: Operator | None = None,
     ) -> None:
         """``timeout`` in seconds.  With ``monitor`` the server has to send a heartbeat that
-        often (seconds), and ``timeout`` can be long.  At most ``at_once`` calls run at the
-        same time.  ``operator`` is for agents with a host key.
+        often (seconds), and ``timeout`` can be long.  ``operator`` is for agents with a host key.
         """
         target = Target(exchange=exchange, topic=TOPIC, version=VERSION_OF_CALLS)
-        self.rpc = RpcClient(
-            transport, target, timeout, monitor, slots=threading.Semaphore(at_once)
-        )
+        self.rpc = RpcClient(transport, target, timeout, monitor)
         self.sign_as(operator)
 
     def sign_as(self, operator: Operator | None) -> None:
@@ -55,8 +50,9 @@ class ComputeAgentAPI:
         *,
         record_version: int | None = None,
         about: Mapping[str, Any] = {},
-    ) -> str:
-        """Return the host's answer, ``'enabled'`` or ``'disabled'``.
+        answered: bool = True,
+    ) -> str | None:
+        """Return the host's answer, ``'enabled'`` or ``'disabled'``; ``None`` if not ``answered``.
 
         ``record_version``: the version of the service record that has this status already; an
         agent that has seen a later version ignores the call.  ``about``: caller and reason for
@@ -68,21 +64,6 @@ class ComputeAgentAPI:
         :raises agent.bus.errors.NotPermitted: the answer is not signed with the host's key.
         """
         version = {} if record_version is None else {RECORD_VERSION: record_version}
-        context = {**about, **version}
-        answer: str = self.rpc.call(
-            "set_host_enabled", server=host, context=context, enabled=enabled
-        )
+        call = partial(self.rpc.call, "set_host_enabled", server=host, context={**about, **version})
+        answer: str | None = call(answered=answered, enabled=enabled)
         return answer
-
-    def repeat_host_enabled(self, host: str, enabled: bool, record_version: int) -> None:
-        """Send the call of this version of the record again, and await no answer.
-
-        :raises agent.bus.errors.TransportUnavailable: the broker can't be reached.
-        """
-        self.rpc.call(
-            "set_host_enabled",
-            server=host,
-            context={RECORD_VERSION: record_version},
-            answered=False,
-            enabled=enabled,
-        )

@@ -5,9 +5,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import wait
-from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from agent.bus import messaging
@@ -16,21 +16,17 @@ from agent.bus.errors import (
     FAILED,
     OK,
     REFUSED,
-    WAITED,
     MessagingError,
     NotPermitted,
     Permit,
+    TransportUnavailable,
 )
-from agent.bus.listener import (
-    REFUSED_LOG,
-    has_waited,
-    is_connected,
-    mark_waiting_calls,
-    refuse_malformed,
-    wait_for_messages,
-)
+from agent.bus.incoming import LARGEST
+from agent.bus.listener import REFUSED_LOG, Arrivals, describe
 from agent.loop import in_thread
 from agent.retrying import until_it_works
+from agent.threads import keep_running
+from reportclient.errors import without_frames
 from reportclient.plain_text import error_text
 
 LOG = logging.getLogger("compute_agent.registry")
@@ -38,140 +34,164 @@ LOG = logging.getLogger("compute_agent.registry")
 LONGEST_PAUSE = 60.0
 """Seconds between two attempts to start a server that the broker refuses, at most."""
 
+AWAY = "waiting for the message broker"
+"""The problem of a server that is not connected."""
 UNKNOWN = "unknown"
 """Stands for each unknown method, so that senders can't create metric labels."""
 CallListener = Callable[[str, str, float], object]
 """Called after each answer with the method, the outcome, and the seconds it took."""
 
 
-@dataclass(slots=True)
-class RpcServer:
+class RpcServer(messaging.server.RPCServer):  # type: ignore[misc]  # it has no types
     """Answers calls with the methods of ``endpoints``, once the broker can be reached.
 
-    An endpoint has a ``target``, with namespace and version.
+    An endpoint has a ``target``, with namespace and version.  Each call is checked before the
+    broker sends many more.  oslo.messaging's own pool of threads would be dead for ever once no
+    thread could be started for a while, and its own ``start`` works once.
     """
 
-    transport: Any
-    target: Any
-    endpoints: Sequence[Any]
-    serving: threading.Event = field(default_factory=threading.Event)
-    """Set when calls can be answered; it stays set when the broker is lost."""
-    on_serving: Callable[[], object] = lambda: None
-    """Called when ``serving`` is set."""
+    largest: int = LARGEST
+    """Bytes of a call; larger ones are dropped before they are parsed."""
+    permit: Permit | None = None
+    """Refuses calls that their senders may not make, and signs answers."""
     at_once: frozenset[str] = frozenset()
     """Methods that wait for nothing: they run in the thread that receives the calls, and their
     answers are not sent."""
-    permit: Permit | None = None
-    """Refuses calls that their senders may not make, and signs answers."""
-    on_answered: CallListener = lambda *_: None
-    outcome_of: Callable[[Any], str] = lambda _: OK
-    """Return the outcome of a call from its answer."""
-    _stopping: threading.Event = field(default_factory=threading.Event)
-    _server: Any = None
+    _arrivals: Arrivals | None = None
+    _problem: str = AWAY
+
+    def __init__(self, transport: Any, target: Any, endpoints: Sequence[Any]) -> None:
+        super().__init__(transport, target, _Dispatcher(self, endpoints))
+        self.target = target
+        self.outcome_of: Callable[[Any], str] = lambda _: OK
+        """Returns the outcome of a call from its answer."""
+        self.on_answered: CallListener = lambda *_: None
+        self.on_serving: Callable[[], object] = lambda: None
+        """Called when ``serving`` is set."""
+        self.serving = threading.Event()
+        """Set when calls can be answered; it stays set when the broker is lost."""
+        self._stopping = threading.Event()
+        size = self.conf.executor_thread_pool_size
+        self._threads = ThreadPoolExecutor(size, thread_name_prefix=f"rpc {target.topic}")
+        self._slots = threading.Semaphore(2 * size)
+        """Calls that run or wait for a thread; meanwhile more of them wait at the broker."""
 
     def start(self) -> None:
-        """Start in a thread, which waits for the broker."""
-        in_thread(self._start, f"start RPC {self.target.topic}")
+        """Start in a thread, which waits for the broker.
+
+        :raises agent.threads.NoThread: no thread can be started.
+        """
+        keep_running(self._start, f"start RPC {self.target.topic}", self._stopping)
 
     def _start(self) -> None:
         """Try until it works: an operator may correct credentials at the broker."""
-        topic = self.target.topic
-        log = partial(LOG.warning, "Can't serve RPC calls on topic %s, retrying: %s", topic)
-        self._server = until_it_works(self._started, self._stopping, log, LONGEST_PAUSE)
-        if self._server is not None:
+        until_it_works(self._listen, self._stopping, self._note, LONGEST_PAUSE)
+        if self._arrivals is not None:
             self.serving.set()
-            LOG.info("Serving RPC calls on topic %s", topic)
+            LOG.info("Serving RPC calls on topic %s", self.target.topic)
             self.on_serving()
 
-    def _started(self) -> Any:
-        server = messaging.oslo_messaging.get_rpc_server(
-            self.transport,
-            self.target,
-            list(self.endpoints),
-            access_policy=messaging.oslo_messaging.DefaultRPCAccessPolicy,
-            server_cls=partial(_Server, rpc=self),
-        )
-        server.start()
-        return server
+    def _note(self, error: str) -> None:
+        self._problem = error
+        LOG.warning("Can't serve RPC calls on topic %s, retrying: %s", self.target.topic, error)
 
-    def is_connected(self) -> bool:
-        """Return whether calls arrive: the server has started and is connected to the broker."""
-        return self.serving.is_set() and is_connected(self._server.listener)
+    def _listen(self) -> None:
+        listener = None
+        try:
+            listener = self._create_listener()
+            queue = f"{self.target.topic}.{self.target.server}"
+            arrivals = Arrivals(listener, queue, self.largest)
+            listener.start(self._on_incoming)
+        except Exception as err:
+            if listener is not None:
+                listener.cleanup()
+            raise TransportUnavailable(describe(err)) from err
+        self.listener, self._arrivals = listener, arrivals
+
+    def problem(self) -> str:
+        """Return why no calls arrive; empty if they do, as far as this side knows."""
+        if self._arrivals is None:
+            return self._problem
+        return self._arrivals.problem or ("" if self._arrivals.is_connected() else AWAY)
 
     def stop(self, within: float = 5.0) -> bool:
         """Finish running calls; return whether they ended within ``within`` seconds."""
         self._stopping.set()
-        if self._server is None or not self.serving.is_set():
+        if self._arrivals is None:
             return True
-        stopped = in_thread(self._stop, f"stop RPC {self.target.topic}")
+        stopped = in_thread(self._finish, f"stop RPC {self.target.topic}")
         return stopped in wait([stopped], within).done
 
-    def _stop(self) -> None:
-        self._server.stop()
-        self._server.wait()
-
-
-class _Server(messaging.server.RPCServer):  # type: ignore[misc]  # it has no types
-    """oslo.messaging's server, which also marks calls that waited before it listened."""
-
-    def __init__(
-        self,
-        transport: Any,
-        target: Any,
-        calls: Any,
-        executor: Any = None,
-        *,
-        rpc: RpcServer,
-    ) -> None:
-        super().__init__(transport, target, _Dispatcher(calls, rpc), executor)
-        self._at_once = rpc.at_once
+    def _finish(self) -> None:
+        """Take no more calls, and end those that run."""
+        self.listener.stop()
+        self._threads.shutdown()
+        self.listener.cleanup()
 
     def _on_incoming(self, incoming: Any) -> None:
-        """Run the call, or have it run; an exception here would stop the listener for a second."""
-        name = incoming[0].message["method"]
+        """Check the call, and have it run; an exception here would stop the listener."""
+        (call,) = incoming
+        self.dispatcher.check(call)
+        name = call.message["method"]
         try:
-            if name in self._at_once:
-                self.dispatcher.dispatch(incoming[0])
+            if name in self.at_once:
+                self.dispatcher.dispatch(call)
             else:
-                super()._on_incoming(incoming)
+                self._slots.acquire()
+                self._threads.submit(self._run, incoming)
         except messaging.dispatcher.ExpectedException:
             LOG.debug("Nobody awaits an answer to %s", name)
-        except Exception:
-            LOG.exception("A call of %s was not answered", name)
+        except Exception:  # noqa: BLE001  such as no thread for it: the next one runs it
+            REFUSED_LOG.exception("A call of %s was not answered", name)
 
-    def _create_listener(self) -> Any:
-        listener = super()._create_listener()
-        refuse_malformed(listener)
-        wait_for_messages(listener)
-        mark_waiting_calls(listener, f"{self._target.topic}.{self._target.server}")
-        return listener
+    def _run(self, incoming: Any) -> None:
+        try:
+            self._process_incoming(incoming)
+        finally:
+            self._slots.release()
 
 
-@dataclass(frozen=True, slots=True)
-class _Dispatcher:
+class _Dispatcher(messaging.dispatcher.RPCDispatcher):  # type: ignore[misc]  # it has no types
     """oslo.messaging's dispatcher, which answers a wrong call with an error, no traceback."""
 
-    calls: Any
-    rpc: RpcServer
+    def __init__(self, rpc: RpcServer, endpoints: Sequence[Any]) -> None:
+        super().__init__(list(endpoints), None)
+        self.rpc = rpc
 
-    def dispatch(self, incoming: Any) -> Any:
-        """Return the answer.  :raises dispatcher.ExpectedException: with the caller's error."""
-        began, outcome, method = time.monotonic(), FAILED, None
-        name, arguments = incoming.message["method"], incoming.message.get("args", {})
+    def check(self, incoming: Any) -> None:
+        """Find the method, and refuse a wrong call before the next one is read.  Never raises.
+
+        ``incoming.checked`` has both then.  A call that was refused is kept without its arguments,
+        which can be large.
+        """
+        message, method, refusal = incoming.message, None, None
+        name, arguments = message.get("method"), message.get("args", {})
         try:
-            if has_waited(incoming):
-                incoming.ctxt = {**incoming.ctxt, WAITED: True}
-            method = self._method(incoming.message)
+            method = self._method(message)
             try:
                 _signature(method).bind({}, **arguments)
             except TypeError as err:
                 raise _WrongArguments(f"{name}: {err}") from err
             if self.rpc.permit is not None:
                 self.rpc.permit(name, arguments, incoming.ctxt)
+        except Exception as err:  # noqa: BLE001  the listener goes on
+            refusal, incoming.message = without_frames(err), {"method": name}
+            if not isinstance(err, _WRONG_CALLS):
+                REFUSED_LOG.exception("A call of %r could not be checked", name)
+                refusal = NotPermitted("the call could not be checked")
+        incoming.checked = method, refusal
+
+    def dispatch(self, incoming: Any) -> Any:
+        """Return the answer.  :raises dispatcher.ExpectedException: with the caller's error."""
+        began, outcome, message = time.monotonic(), FAILED, incoming.message
+        name, (method, refusal) = message["method"], incoming.checked
+        try:
+            if refusal is not None:
+                raise refusal
             if incoming.client_timeout:  # the caller expects signs of life while it waits
-                answer = self.calls.dispatch(incoming)
+                answer = super().dispatch(incoming)
             else:
-                answer = method(incoming.ctxt, **arguments)
+                answer = method(incoming.ctxt, **message.get("args", {}))
             outcome = self.rpc.outcome_of(answer)
             if self.rpc.permit is not None:
                 answer = self.rpc.permit.signed(incoming.ctxt, answer)
@@ -192,12 +212,12 @@ class _Dispatcher:
 
         :raises RPCDispatcherError: there is none, or of another namespace or version.
         """
-        name, version = message["method"], message.get("version", "1.0")
+        name, version = message["method"], message.get("version") or "1.0"
         compatible = [
             endpoint
-            for endpoint in self.calls.endpoints
-            if self.calls._is_namespace(endpoint.target, message.get("namespace"))  # noqa: SLF001
-            and self.calls._is_compatible(endpoint.target, version)  # noqa: SLF001
+            for endpoint in self.endpoints
+            if message.get("namespace") in endpoint.target.accepted_namespaces
+            and _serves(endpoint.target.version, version)
         ]
         for endpoint in compatible:
             method = getattr(endpoint, name, None)
@@ -206,6 +226,13 @@ class _Dispatcher:
         if compatible:
             raise messaging.dispatcher.NoSuchMethod(name)
         raise messaging.dispatcher.UnsupportedVersion(version, method=name)
+
+
+def _serves(own: str, wanted: str) -> bool:
+    """Return whether an endpoint of a version answers calls of another one."""
+    major, *minor = map(int, own.split("."))
+    wanted_major, *least = map(int, wanted.split("."))
+    return major == wanted_major and [*minor, 0] >= least
 
 
 @lru_cache(64)

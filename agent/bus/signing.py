@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agent.bus.errors import NotPermitted
+from agent.bus.errors import NotPermitted, Values
 
 SIGNATURES = "signatures"
 _ANSWER, _SIGNATURE = "answer", "signature"
@@ -32,12 +32,7 @@ def host_key(master_key: str, host: str) -> str:
 
 
 def signed(  # noqa: PLR0913, PLR0917  the last four are those of Sign
-    keys: Iterable[str],
-    host: str,
-    to: str,
-    method: str,
-    arguments: Mapping[str, Any],
-    context: Mapping[str, Any],
+    keys: Iterable[str], host: str, to: str, method: str, arguments: Values, context: Values
 ) -> dict[str, Any]:
     """Return the context of a call with a signature by each of the keys.
 
@@ -53,20 +48,16 @@ class Operator:
 
     master_keys: tuple[str, ...]
 
-    def sign(
-        self, to: str, method: str, arguments: Mapping[str, Any], context: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    def sign(self, to: str, method: str, arguments: Values, context: Values) -> dict[str, Any]:
         """Return the signed context of a call to the registry."""
         return signed(self._keys(""), "", to, method, arguments, context)
 
-    def sign_to(
-        self, to: str, method: str, arguments: Mapping[str, Any], context: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    def sign_to(self, to: str, method: str, arguments: Values, context: Values) -> dict[str, Any]:
         """Return the signed context of a call to a host, which has only its own key."""
         return signed(self._keys(to), "", to, method, arguments, context)
 
     def verified_sender(
-        self, to: str, method: str, arguments: Mapping[str, Any], context: Mapping[str, Any]
+        self, to: str, method: str, arguments: Values, context: Values
     ) -> str | None:
         """Return the host that signed this call, ``""`` for an operator, ``None`` if invalid."""
         host = context.get(SIGNED_BY)
@@ -75,7 +66,7 @@ class Operator:
         keys = self._keys(host)
         return host if any(is_signed(key, to, method, arguments, context) for key in keys) else None
 
-    def opened_answer(self, host: str, context: Mapping[str, Any], answer: Any) -> Any:
+    def opened_answer(self, host: str, context: Values, answer: Any) -> Any:
         """Return what ``host`` answered to the call with this context, without its signature.
 
         :raises NotPermitted: the answer, or that to another call, is not signed with its key.
@@ -92,14 +83,12 @@ class Operator:
         ]
 
 
-def signed_answer(key: str, context: Mapping[str, Any], answer: Any) -> dict[str, Any]:
+def signed_answer(key: str, context: Values, answer: Any) -> dict[str, Any]:
     """Return the answer to a signed call with its signature; ``context``: that of the call."""
     return {_ANSWER: answer, _SIGNATURE: _hmac(key, json.dumps([context[SIGNATURES], answer]))}
 
 
-def is_signed(
-    key: str, to: str, method: str, arguments: Mapping[str, Any], context: Mapping[str, Any]
-) -> bool:
+def is_signed(key: str, to: str, method: str, arguments: Values, context: Values) -> bool:
     """Return whether the call was signed with this key for this receiver, and is unchanged."""
     signatures = context.get(SIGNATURES)
     if not isinstance(signatures, list):
@@ -111,9 +100,7 @@ def is_signed(
     )
 
 
-def _signature(
-    key: str, to: str, method: str, arguments: Mapping[str, Any], context: Mapping[str, Any]
-) -> str:
+def _signature(key: str, to: str, method: str, arguments: Values, context: Values) -> str:
     """Return the signature of the fields that decide; fields for logs are not signed."""
     decides = [context.get(SIGNED_BY), context.get(RECORD_VERSION)]
     return _hmac(key, json.dumps([to, method, arguments, decides], sort_keys=True))
@@ -133,15 +120,13 @@ class AgentPermissions:
     key: str
     host: str
 
-    def __call__(
-        self, method: str, arguments: Mapping[str, Any], context: Mapping[str, Any]
-    ) -> None:
+    def __call__(self, method: str, arguments: Values, context: Values) -> None:
         """:raises NotPermitted: the call is not signed for this host and a version."""
         if not is_signed(self.key, self.host, method, arguments, context):
             raise NotPermitted(f"{method} is not signed for {self.host}")
         if not isinstance(context.get(RECORD_VERSION), int):
             raise NotPermitted(f"{method} is signed without a version of the service record")
 
-    def signed(self, context: Mapping[str, Any], answer: Any) -> Any:
+    def signed(self, context: Values, answer: Any) -> Any:
         """Return the signed answer: anybody who saw the call could send another."""
         return signed_answer(self.key, context, answer)

@@ -29,6 +29,7 @@ from agent.metrics.opts import MonitoringSettings
 from agent.reporting.reports import Check
 from agent.retrying import until_it_works
 from agent.state import files
+from agent.threads import keep_running
 
 LOG = logging.getLogger("compute_agent.service")
 
@@ -36,6 +37,8 @@ OK, UNHEALTHY, NOT_FOUND = "200 OK", "503 Service Unavailable", "404 Not Found"
 HEADERS = [("Content-Type", "text/plain; charset=utf-8"), ("Cache-Control", "no-store")]
 LONGEST_PAUSE = 10.0
 """Seconds until a port that could not be opened is tried again, at most."""
+LOOKS_EVERY = 0.5
+"""Seconds without a request after which the server looks whether it is to stop."""
 EVERY = 15.0
 """Seconds between two writes of the textfile."""
 READABLE = 0o644
@@ -74,7 +77,7 @@ class Requests(WSGIRequestHandler):
         LOG.debug(format, *args)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Exposition:
     """The metrics of one process, served over HTTP and written to a file."""
 
@@ -115,11 +118,14 @@ class Exposition:
         return OK if well else UNHEALTHY, lines or ["no period has ended yet"]
 
     def start(self) -> None:
-        """Start to serve and to write, in threads."""
+        """Start to serve and to write, in threads.
+
+        :raises agent.threads.NoThread: no thread can be started.
+        """
         if self.settings.port:
-            threading.Thread(target=self._serve, name="metrics", daemon=True).start()
+            keep_running(self._serve, "metrics", self._ended)
         if self.settings.textfile is not None:
-            threading.Thread(target=self._write_on, name="textfile", daemon=True).start()
+            keep_running(self._write_on, "textfile", self._ended)
 
     def stop(self) -> None:
         """Stop serving, and write the file once more; from then on its timestamps age."""
@@ -135,10 +141,10 @@ class Exposition:
         server = until_it_works(self._listen, self._ended, log, LONGEST_PAUSE, OSError)
         if server is not None:
             LOG.info("Metrics and health at %s", where)
-            threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
-            self._ended.wait()
-            server.shutdown()
-            server.server_close()
+            server.timeout = LOOKS_EVERY
+            with server:
+                while not self._ended.is_set():
+                    server.handle_request()
 
     def _listen(self) -> WSGIServer:
         address, port = self.settings.listen, self.settings.port

@@ -85,6 +85,15 @@ def everything_on(provider: Provider) -> Holding:
     return Holding(True, frozenset(provider.inventory), provider.traits)
 
 
+def adopted_on(provider: Provider) -> Holding:
+    """Return the claims that adopting a provider takes over from the service that reported it.
+
+    Of its traits only COMPUTE_* are certainly that service's: others may be an operator's.
+    """
+    traits = frozenset(name for name in provider.traits if name.startswith("COMPUTE_"))
+    return everything_on(provider)._replace(traits=traits)
+
+
 def joined(holdings: Iterable[Holding]) -> Holding:
     """Return the claims of all holdings."""
     return reduce(Holding.joined, holdings, NONE)

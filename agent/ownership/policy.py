@@ -29,8 +29,8 @@ from agent.ownership.ledger import (
     Holders,
     Holding,
     Ledger,
+    adopted_on,
     driver_of,
-    everything_on,
     joined,
     manager_text,
 )
@@ -90,7 +90,7 @@ class ContestedNames:
                 self.removals[denial] = Removals(manager)
                 yield denial
             removal = self.removals[denial]
-            removal.until = now + min(gap * 2.0 ** min(removal.times, 16), DAY)
+            removal.until = now + min(DAY, gap * 2.0 ** min(removal.times, 16))
             removal.times, removal.is_set = removal.times + 1, False
         for denial in self.removals.keys() - denials.keys():
             if _has(after, denial):
@@ -255,7 +255,7 @@ def with_unrecorded_claims(
     - In a takeover from nova-compute: all classes of the providers whose inventory a driver sets,
       since in Nova an inventory belongs to the service that reports it.  Classes that the driver
       leaves out are removed.
-    - Providers that a driver adopts, with all that they have, unless a manager here owns them.
+    - Providers that a driver adopts, unless a manager here owns them: see ``adopted_on``.
     - A root that is released, with all classes and the agent's traits.
     """
     if policy.repeats_only:
@@ -284,7 +284,7 @@ def with_unrecorded_claims(
             row = dict(more.get(uuid, ledger.holdings_on(uuid)))
             if not any(held.provider for held in row.values()):
                 held = row.get(statement.manager, NONE)
-                row[statement.manager] = held.joined(everything_on(observed.providers[uuid]))
+                row[statement.manager] = held.joined(adopted_on(observed.providers[uuid]))
                 more[uuid] = row
     more = {uuid: row for uuid, row in more.items() if row != ledger.holdings_on(uuid)}
     return replace(ledger, holders={**ledger.holders, **more}) if more else ledger

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeGuard
 from uuid import UUID
 
 from agent.registry.errors import InputRefused, ReasonRefused, UnknownHost
@@ -29,31 +29,28 @@ ABOUT_AGENT = ("address", "rpc_version", "attached", "agent_version", "degraded"
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}")
 _RPC_VERSION = re.compile(r"\d{1,9}\.\d{1,9}", re.ASCII)
+_NOT_STORED = re.compile("[\0\ud800-\udfff]")
 _BREAKS = re.compile(r"\s+")
+_LINES = f"lines of at most {MOST_DEGRADED} characters together"
+_LINE = f"a line of at most {LONGEST} characters"
 
 
-def is_text(text: object) -> bool:
+def is_text(text: object) -> TypeGuard[str]:
     """Return whether each supported database can store this text."""
-    if not isinstance(text, str):
-        return False
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # half of a character, or a byte of a command line
-        return False
-    return "\0" not in text
+    # A surrogate is half of a character, or a byte of a command line.
+    return isinstance(text, str) and not _NOT_STORED.search(text)
 
 
-def is_uuid(text: object) -> bool:
+def is_uuid(text: object) -> TypeGuard[str]:
     """Return whether the text is a UUID, with or without dashes."""
     return isinstance(text, str) and _UUID.fullmatch(text) is not None
 
 
-def is_host(host: object) -> bool:
+def is_host(host: object) -> TypeGuard[str]:
     """Return whether a service can have this name: 1 to 255 printable characters, no blanks."""
-    if not is_text(host):
+    if not isinstance(host, str) or not 0 < len(host) <= LONGEST:
         return False
-    assert isinstance(host, str)
-    return 0 < len(host) <= LONGEST and host.isprintable() and " " not in host
+    return host.isprintable() and " " not in host
 
 
 def require_host(host: object) -> None:
@@ -66,12 +63,7 @@ def require_uuid(uuid: object) -> str:
     """Return a UUID as it is stored.  :raises UnknownHost: it is no UUID."""
     if not is_uuid(uuid):
         raise UnknownHost(f"no service has the UUID {_quoted(uuid)}: not a valid UUID")
-    return canonical_uuid(str(uuid))
-
-
-def canonical_uuid(text: str) -> str:
-    """Return a valid UUID with dashes and in lower case."""
-    return str(UUID(text))
+    return str(UUID(uuid))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,34 +93,27 @@ class Report:
     """The version of the record that the agent has seen, if it reports nothing new."""
 
     def __post_init__(self) -> None:
-        if not is_host(self.host):
-            raise InputRefused(
-                f"host {_quoted(self.host)}: a name has 1 to {LONGEST} characters, no blanks among "
-                "them"
-            )
-        bounds = {"address": (1, LONGEST), "agent_version": (0, LONGEST)}
-        for name, (least, most) in (bounds | {"degraded": (0, MOST_DEGRADED)}).items():
-            text = getattr(self, name)
-            in_one = text.replace("\n", " ") if is_text(text) and name == "degraded" else text
-            if not (is_text(in_one) and in_one.isprintable() and least <= len(text) <= most):
-                raise InputRefused(f"{name} {_quoted(text)}: it has {least} to {most} characters")
-        if self.address != self.address.strip():
-            raise InputRefused(f"address {_quoted(self.address)}: it begins or ends with a blank")
+        _require(is_host(self.host), "host", self.host, f"1 to {LONGEST} characters, no blanks")
+        own = is_text(self.address) and self.address == self.address.strip() != ""
+        _require(own and _is_line(self.address), "address", self.address, _LINE)
+        _require(_is_line(self.agent_version), "agent_version", self.agent_version, _LINE)
+        text = self.degraded
+        short = is_text(text) and len(text) <= MOST_DEGRADED and text.replace("\n", "")
+        _require(short == "" or (short and short.isprintable()), "degraded", text, _LINES)
         rpc = self.rpc_version
-        if rpc is not None and not (isinstance(rpc, str) and _RPC_VERSION.fullmatch(rpc)):
-            raise InputRefused(f"rpc_version {_quoted(rpc)}: versions are like 6.5")
-        if not isinstance(self.roots, list | tuple) or len(self.roots) > MOST_ROOTS:
-            raise InputRefused(f"roots: expected a list of at most {MOST_ROOTS} UUIDs")
+        is_version = rpc is None or (isinstance(rpc, str) and _RPC_VERSION.fullmatch(rpc))
+        _require(is_version, "rpc_version", rpc, "like 6.5")
+        few = isinstance(self.roots, list | tuple) and len(self.roots) <= MOST_ROOTS
+        _require(few, "roots", type(self.roots), f"a list of at most {MOST_ROOTS} UUIDs")
         for root in self.roots:
-            if not is_uuid(root):
-                raise InputRefused(f"roots: {_quoted(root)} is not a UUID")
+            _require(is_uuid(root), "roots", root, "UUIDs")
         flag("attached", self.attached)
         versions(self.known_version)
         try:
             self.replaced_at()
-        except (TypeError, ValueError, OverflowError) as err:
-            raise InputRefused(f"replaces {_quoted(self.replaces)}: it has to be a time") from err
-        object.__setattr__(self, "roots", tuple(sorted(set(map(canonical_uuid, self.roots)))))
+        except (TypeError, ValueError, OverflowError):
+            _require(False, "replaces", self.replaces, "a time")
+        object.__setattr__(self, "roots", tuple(sorted({str(UUID(root)) for root in self.roots})))
 
     def replaced_at(self) -> float:
         """Return ``replaces`` in seconds since the epoch; 0 if it is empty."""
@@ -153,11 +138,12 @@ class StatusChange:
     reason: str | None = None
     """Text for people; stored as one line, without control characters."""
     expected_version: int | None = None
-    """The change is done only if the record still has this version (:class:`Changed` otherwise), so
-    that a message that is delivered twice, or late, changes nothing."""
+    """The version that the caller read, so that a message that is delivered twice, or late,
+    changes nothing: a host's own change is refused (:class:`Changed`) if the record has another
+    version, an operator's if another operator has changed the record since."""
     new_version: int | None = None
-    """The record's version after it, so that a caller whose reply was lost can recognize its own
-    change; without it the registry chooses a later one."""
+    """For a host's own change: the record's version after it, so that a caller whose reply was
+    lost can recognize its change.  An operator leaves the choice to the registry."""
 
     def __post_init__(self) -> None:
         require_host(self.host)
@@ -168,8 +154,7 @@ class StatusChange:
 
 def flag(name: str, value: object) -> None:
     """:raises InputRefused: it is neither true nor false."""
-    if not isinstance(value, bool):
-        raise InputRefused(f"{name} {_quoted(value)}: it has to be true or false")
+    _require(isinstance(value, bool), name, value, "true or false")
 
 
 def versions(expected: Any, new: Any = None) -> None:
@@ -178,18 +163,18 @@ def versions(expected: Any, new: Any = None) -> None:
     :raises InputRefused: one is no version of a record, or ``new`` is not the next one.
     """
     for name, value in {"expected_version": expected, "new_version": new}.items():
-        if value is not None and not _is_number(value, 0, LARGEST_VERSION):
-            raise InputRefused(f"{name} {_quoted(value)}: it has to be a number from 0 on, or none")
-    if new is not None and new - 1 != expected:
-        raise InputRefused(f"new_version {new}: it has to be the one after expected_version")
+        valid = value is None or _is_number(value, 0, LARGEST_VERSION)
+        _require(valid, name, value, "a number from 0 on, or none")
+    next_one = new is None or new - 1 == expected
+    _require(next_one, "new_version", new, "the one after expected_version")
 
 
 def page(after: object, limit: object) -> None:
     """:raises InputRefused: it is no page of a list."""
-    if not is_text(after) or len(str(after)) > LONGEST:
-        raise InputRefused(f"after {_quoted(after)}: it has to be a host name, or empty")
-    if limit is not None and not _is_number(limit, 1, LARGEST_VERSION):
-        raise InputRefused(f"limit {_quoted(limit)}: it has to be a number from 1 on")
+    valid = is_text(after) and len(after) <= LONGEST
+    _require(valid, "after", after, "a host name, or empty")
+    valid = limit is None or _is_number(limit, 1, LARGEST_VERSION)
+    _require(valid, "limit", limit, "a number from 1 on")
 
 
 def reason(*, disabled: bool, reason: object) -> str | None:
@@ -202,7 +187,7 @@ def reason(*, disabled: bool, reason: object) -> str | None:
         return None
     if not is_text(reason):
         raise ReasonRefused("the reason has characters that can't be stored: NUL, or invalid UTF-8")
-    text = one_line(str(reason))
+    text = one_line(reason)
     if not text:
         raise ReasonRefused("the reason is empty: give one, or leave it out")
     if not disabled:
@@ -231,6 +216,15 @@ def degraded_text(conditions: Iterable[str]) -> str:
 
 def _is_number(value: object, least: int, most: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def _is_line(text: object) -> bool:
+    return is_text(text) and text.isprintable() and len(text) <= LONGEST
+
+
+def _require(valid: object, name: str, value: object, what: str) -> None:
+    if not valid:
+        raise InputRefused(f"{name} {_quoted(value)}: it has to be {what}")
 
 
 def _quoted(value: object) -> str:

@@ -1,7 +1,7 @@
 """The registry over RPC, for agents and operators: no database, no credentials for one."""
 
 import socket
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -19,35 +19,25 @@ TIMEOUT = 10.0
 """Seconds for one call."""
 
 
-@dataclass(frozen=True, slots=True)
 class RegistryClient:
-    """Service records by host, over RPC; :meth:`over` makes one.
+    """Service records by host, over RPC.
 
     :class:`compute_registry.store.SqlRegistry` has the same methods.  Every method may raise
     :class:`RegistryUnavailable`, and those that name a host
     :class:`~agent.registry.errors.UnknownHost`.
     """
 
-    rpc: RpcClient
-    caller: Caller = NOBODY
-    """For the log of compute-registry."""
-
-    @classmethod
-    def over(
-        cls,
+    def __init__(
+        self,
         transport: Any,
         timeout: float = TIMEOUT,
         caller: Caller = NOBODY,
         sign: Sign | None = None,
-    ) -> "RegistryClient":
-        """Return a client on this transport; calls end after ``timeout`` seconds."""
-        target = Target(
-            exchange=wire.EXCHANGE,
-            topic=wire.TOPIC,
-            namespace=wire.NAMESPACE,
-            version=wire.VERSION,
-        )
-        return cls(RpcClient(transport, target, timeout, sign=sign), caller)
+    ) -> None:
+        """Calls end after ``timeout`` seconds; ``caller`` is for the log of compute-registry."""
+        names = {"namespace": wire.NAMESPACE, "version": wire.VERSION}
+        target = Target(exchange=wire.EXCHANGE, topic=wire.TOPIC, **names)
+        self.rpc, self.caller = RpcClient(transport, target, timeout, sign=sign), caller
 
     def list_services(self) -> list[ServiceRecord]:
         """Return all records, sorted by host, read page by page."""
@@ -86,7 +76,7 @@ class RegistryClient:
     def set_status(self, change: StatusChange) -> ServiceRecord:
         """Disable or enable a host.
 
-        :raises Changed: the record does not have the expected version.
+        :raises Changed: see :class:`~agent.registry.checks.StatusChange`.
         """
         return wire.from_wire(self.call("set_status", **asdict(change)))
 
@@ -110,10 +100,9 @@ class RegistryClient:
 
         :raises agent.registry.errors.RegistryError: the registry refused it, or is away.
         """
+        context = self.caller.context()
         try:
-            answer = self.rpc.call(
-                method, context=self.caller.context(), answered=answered, **arguments
-            )
+            answer = self.rpc.call(method, context=context, answered=answered, **arguments)
         except CallRefused as err:
             raise SignatureRefused(str(err)) from err
         except MessagingError as err:
@@ -141,11 +130,9 @@ def open_registry(
     if transport is None:
         raise RegistryUnavailable("[registry] access = rpc needs a transport_url")
     ours = caller or Caller(user="compute-agent", where=socket.gethostname())
-    return RegistryClient.over(transport, caller=ours, sign=_sign(settings, host, command_on))
-
-
-def _sign(settings: RegistrySettings, host: str, command_on: str) -> Sign | None:
+    sign: Sign | None = None
     if settings.master_key and not (host and settings.host_key):
-        return Operator(settings.master_key).sign
-    own = host or command_on
-    return partial(signed, [settings.host_key], own) if settings.host_key and own else None
+        sign = Operator(settings.master_key).sign
+    elif settings.host_key and (own := host or command_on):
+        sign = partial(signed, [settings.host_key], own)
+    return RegistryClient(transport, caller=ours, sign=sign)

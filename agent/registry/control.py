@@ -1,21 +1,21 @@
 """The rules for disabling and enabling hosts, for computectl and for the REST API.
 
-The record is changed first.  Then the agent is called, if it is up and its RPC version has the
-call; if not, it follows the record when it starts or with its next heartbeat.
+The record is changed first.  Then the agent is called, if it is up and answers calls; if not, it
+follows the record when it starts or with its next heartbeat.
 """
 
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from agent.bus.caller import NOBODY, REASON, Caller
 from agent.registry.checks import StatusChange
-from agent.registry.errors import Attached, Changed, Unreadable
+from agent.registry.errors import Attached, Changed
 from agent.registry.record import DOWN_AFTER, Records, ServiceRecord
 from reportclient.plain_text import plain
 
@@ -24,33 +24,20 @@ if TYPE_CHECKING:  # it loads oslo.messaging
 
 LOG = logging.getLogger("compute_agent.registry")
 
-OLDEST = (5, 0)
-"""The first version of the compute RPC that is known to set the trait."""
-
 TRIES = 4
-"""How often a change of a record is tried if other callers change it meanwhile."""
+"""How often a change of a record is tried if other operators change it meanwhile."""
 LATER = "its agent applies the record at its next heartbeat"
 
 
 @dataclass(frozen=True, slots=True)
 class Switched:
-    """The result of switching a host.
-
-    ``called`` says whether the agent was called; ``why_not`` why it was not, or why
-    there is no ``answer``.
-    """
+    """The result of switching a host."""
 
     record: ServiceRecord
-    called: bool
-    why_not: str | None = None
+    outcome: str
+    """``called and answered: disabled``, or why the agent was not called or has not answered."""
     answer: str | None = None
-
-    @property
-    def call_outcome(self) -> str:
-        """The outcome of the call to the agent, as text."""
-        if self.answer is not None:
-            return f"called, answered {self.answer}"
-        return f"called, {self.why_not}" if self.called else f"not called: {self.why_not}"
+    """The agent's, ``None`` if there is none."""
 
 
 @dataclass(slots=True)
@@ -96,9 +83,8 @@ class Control:
         """
 
         def change(record: ServiceRecord) -> ServiceRecord:
-            return self.registry.set_forced_down(
-                host, forced_down=forced_down, expected_version=record.version
-            )
+            set_to = partial(self.registry.set_forced_down, host, forced_down=forced_down)
+            return set_to(expected_version=record.version)
 
         record = self._change(host, change)
         log_forced(record, caller)
@@ -107,14 +93,17 @@ class Control:
         return record
 
     def delete(self, host: str, caller: Caller) -> None:
-        """Delete a host's record.  :raises RegistryError: it could not be deleted."""
-        delete_record(self.registry, host)
+        """Delete the record that a host has now, and none that is created later.
+
+        :raises RegistryError: it could not be deleted.
+        """
+        self.registry.delete(host, uuid=self.registry.get_service(host).uuid)
         log_deleted(host, caller)
 
     def _change(self, host: str, change: Callable[[ServiceRecord], ServiceRecord]) -> ServiceRecord:
-        """Read a record and have ``change`` change the version that was read; return its result.
+        """Read a record and have ``change`` change it; return its result.
 
-        :raises Changed: other callers changed the record during each of the tries.
+        :raises Changed: other operators changed the record during each of the tries.
         """
         for _ in range(TRIES - 1):
             with suppress(Changed):
@@ -123,35 +112,22 @@ class Control:
 
     def _call(self, record: ServiceRecord, caller: Caller) -> Switched:
         """Call the agent of a record, unless there is a reason not to; log the outcome."""
-        why_not = reason_not_to_call(record, self.down_after, bus=self.compute_api is not None)
-        called, answer = why_not is None, None
-        reason = {REASON: record.disabled_reason} if record.disabled_reason else {}
-        if called and self.compute_api is not None:
+        api, answer = self.compute_api, None
+        why_not = reason_not_to_call(record, self.down_after, bus=api is not None)
+        if api is None or why_not is not None:
+            outcome = f"not called: {why_not}"
+        else:
+            reason = {REASON: record.disabled_reason} if record.disabled_reason else {}
+            about = caller.context() | reason
+            switch = partial(api.set_host_enabled, record.host, not record.disabled)
             try:
-                answer = self.compute_api.set_host_enabled(
-                    record.host,
-                    not record.disabled,
-                    record_version=record.version,
-                    about=caller.context() | reason,
-                )
+                answer = switch(record_version=record.version, about=about)
+                outcome = f"called and answered: {answer}"
             except Exception as err:  # noqa: BLE001  the record is changed, whatever the outcome
-                why_not = f"{err}; {LATER}"
-        switched = Switched(record, called, why_not, answer)
-        outcome = plain(switched.call_outcome)
+                outcome = f"called, {err}; {LATER}"
+        outcome = plain(outcome)
         LOG.info("%s: its agent was %s [%s]", record.host, outcome, caller.request_id)
-        return switched
-
-
-def delete_record(registry: Records, host: str) -> None:
-    """Delete the record that a host has now, and none that is created later.
-
-    :raises RegistryError: it could not be deleted.
-    """
-    try:
-        record = registry.get_service(host)
-    except Unreadable:  # its UUID is readable
-        record = next(each for each in registry.list_services() if each.host == host)
-    registry.delete(host, uuid=record.uuid)
+        return Switched(record, outcome, answer)
 
 
 def log_switched(record: ServiceRecord, caller: Caller) -> None:
@@ -172,7 +148,7 @@ def log_deleted(host: str, caller: Caller) -> None:
     LOG.info("The record of %s was deleted, %s", host, caller)
 
 
-def reason_not_to_call(record: ServiceRecord, down_after: float, *, bus: bool) -> str | None:  # noqa: PLR0911
+def reason_not_to_call(record: ServiceRecord, down_after: float, *, bus: bool) -> str | None:
     """Return why the agent of this record is not called, and what happens instead, or ``None``."""
     if record.last_seen is None:
         return f"{record.host} has never been up; its agent applies the record when it starts"
@@ -182,18 +158,6 @@ def reason_not_to_call(record: ServiceRecord, down_after: float, *, bus: bool) -
         return f"{record.host} is down; its agent applies the record when it starts"
     if not bus:
         return "no message bus is configured; its agent applies the record within a second"
-    version = _version(record.rpc_version)
-    if version is None:
+    if record.rpc_version is None:
         return f"the RPC version of {record.host} is not known; {LATER}"
-    if version < OLDEST:
-        oldest = ".".join(map(str, OLDEST))
-        return (
-            f"{record.host} has RPC version {record.rpc_version}, older than {oldest}; "
-            "upgrade and restart its agent, which then applies the record"
-        )
     return None
-
-
-def _version(text: str | None) -> tuple[int, int] | None:
-    match = re.fullmatch(r"(\d+)\.(\d+)", text or "")
-    return (int(match[1]), int(match[2])) if match else None

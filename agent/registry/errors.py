@@ -31,10 +31,6 @@ class InputRefused(RegistryError):
     """An argument is invalid, such as a name of 300 characters.  Next: the caller."""
 
 
-class Unreadable(RegistryError):
-    """A column of the record can't be read.  Next: the operator deletes or overwrites it."""
-
-
 class Changed(RegistryError):
     """The record was changed after it was read.  Next: the caller reads it and decides again."""
 

@@ -1,20 +1,22 @@
 """A service record together with what is observed of its host.  Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
-from agent.registry.record import RECREATE, ServiceRecord
+from agent.registry.record import ServiceRecord
 from agent.reporting.reports import Condition
+
+WELL = 4
+"""The attention that a service needs of which nothing is wrong."""
 
 
 class Roots(NamedTuple):
-    """The UUIDs of the root providers in Placement that are disabled, and of all of hosts."""
+    """The root providers of hosts in Placement: UUIDs of the disabled ones, and names by UUID."""
 
     disabled: frozenset[str]
-    present: frozenset[str]
+    present: Mapping[str, str]
 
 
 class Agreement(StrEnum):
@@ -40,15 +42,13 @@ class ObservedService:
     """A service record, whether the service is up, and what Placement has of it.
 
     ``with_trait`` and ``absent``: the numbers of its root providers with COMPUTE_STATUS_DISABLED,
-    and of those that Placement does not have; ``None`` if Placement could not be read.  ``since``:
-    seconds for which its host has been disabled.
+    and of those that Placement does not have; ``None`` if Placement could not be read.
     """
 
     record: ServiceRecord
     up: bool
     with_trait: int | None = None
     absent: int | None = None
-    since: float | None = None
 
     @property
     def placement(self) -> Agreement:
@@ -66,15 +66,33 @@ class ObservedService:
         return Agreement.AGREES if agrees else Agreement.DIFFERS
 
     @property
+    def absence(self) -> str:
+        """A sentence about the roots that Placement does not have."""
+        roots, absent = len(self.record.roots), self.absent or 0
+        if roots == 1:
+            return "its root provider is not in Placement as a compute node"
+        which = "none" if absent == roots else f"{roots - absent}"
+        return f"{which} of its {roots} root providers is in Placement as a compute node"
+
+    @property
+    def difference(self) -> str:
+        """A sentence about a status in Placement that is another than the record's."""
+        roots, marked = len(self.record.roots), self.with_trait or 0
+        has = "is disabled" if marked == roots else "is enabled"
+        if roots > 1 and 0 < marked < roots:
+            has = f"has {marked} of {roots} root providers disabled"
+        return f"the host is {self.record.status}, and {has} in Placement"
+
+    @property
     def attention(self) -> int:
         """How much it needs an operator: 0 an error, 1 down, 2 degraded, 3 disabled, 4 nothing."""
         record, placement = self.record, self.placement
         wrong = placement is Agreement.DIFFERS or (placement is Agreement.ABSENT and self.up)
-        if record.contested_by is not None or wrong or record.unreadable:
+        if record.contested_by is not None or wrong:
             return 0
         if not self.up:
             return 1
-        return 2 if record.degraded else 3 if record.disabled else 4
+        return 2 if record.degraded else 3 if record.disabled else WELL
 
     @property
     def state(self) -> str:
@@ -82,9 +100,7 @@ class ObservedService:
         return self.record.state(up=self.up)
 
     def conditions(self) -> Iterator[Condition]:
-        """Yield a condition for an unreadable record, and one for a host name of two agents."""
-        if self.record.unreadable:
-            yield Condition("its record is unreadable", self.record.host, next_step=RECREATE)
+        """Yield a condition for a host name of two agents."""
         if self.record.contested_by is not None:
             yield Condition(
                 f"two agents use this host name: the agent at {self.record.address} is served, "
@@ -97,23 +113,17 @@ class ObservedService:
 def observed_services(
     records: Sequence[ServiceRecord], down_after: float, roots: Roots | None
 ) -> list[ObservedService]:
-    """Return the services of records; times are by the database's clock.
+    """Return the services of records.
 
     :param down_after: seconds without a heartbeat after which a service counts as down.
     :param roots: what Placement has, ``None`` if unknown.
     """
-    now = None
-    for record in records:
-        if record.last_seen is not None and record.silent_for is not None:
-            now = record.last_seen + timedelta(seconds=record.silent_for)  # when it was read
-            break
-    services = []
-    for record in records:
-        since = None
-        if now is not None and record.disabled_at is not None:
-            since = max(0.0, (now - record.disabled_at).total_seconds())
-        with_trait = roots and len(roots.disabled.intersection(record.roots))
-        absent = roots and len(set(record.roots) - roots.present)
-        up = record.is_up(down_after)
-        services.append(ObservedService(record, up, with_trait, absent, since))
-    return services
+    return [
+        ObservedService(
+            record,
+            record.is_up(down_after),
+            roots and len(roots.disabled.intersection(record.roots)),
+            roots and len(set(record.roots) - roots.present.keys()),
+        )
+        for record in records
+    ]

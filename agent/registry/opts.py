@@ -1,7 +1,6 @@
 """The registry's options and settings, for compute-registry, for agents, and for computectl."""
 
 from dataclasses import dataclass, fields
-from typing import Any
 
 from oslo_config import cfg
 
@@ -17,8 +16,7 @@ REGISTRY: list[cfg.Opt] = [
             ("direct", "no registry: service.json in state_path, for a single host"),
             ("rpc", "call compute-registry over transport_url, for fleets"),
         ],
-        help="Where compute-agent and computectl find the service records. compute-registry "
-        "ignores this option and opens the database of 'connection'.",
+        help="Where compute-agent and computectl find the service records.",
     ),
     cfg.StrOpt(
         "connection",
@@ -42,28 +40,20 @@ REGISTRY: list[cfg.Opt] = [
         min=1,
         help="Seconds between two heartbeats of an agent. Set it well below service_down_time.",
     ),
-    cfg.StrOpt(
-        "binary",
-        default="nova-compute",
-        help="The binary of the services in lists. Clients written for Nova look for nova-compute.",
-    ),
     cfg.ListOpt(
         "master_key",
         default=[],
         secret=True,
         mutable=True,
         help="For compute-registry and operators' computectl, never on a hypervisor: the key that "
-        "signs calls over the message bus. Any long random text, such as the output of "
-        "openssl rand -hex 32. With it, unsigned calls are refused. compute-registry requires "
-        "it, unless unsigned_calls is set. While the key is replaced: the new and the old one, "
-        "separated by a comma; then calls that are signed with either are accepted.",
+        "signs calls over the message bus, such as the output of openssl rand -hex 32; unsigned "
+        "ones are refused. While it is replaced: the new and the old one, separated by a comma.",
     ),
     cfg.BoolOpt(
         "unsigned_calls",
         default=False,
-        help="For compute-registry without a master_key: accept unsigned calls over the message "
-        "bus. Then anyone with a credential of the broker, such as that of one hypervisor, "
-        "can disable, force down and delete every host.",
+        help="For compute-registry without a master_key: accept unsigned calls. Then anyone with "
+        "a credential of the broker can disable, force down and delete every host.",
     ),
     cfg.StrOpt(
         "host_key",
@@ -76,37 +66,27 @@ REGISTRY: list[cfg.Opt] = [
     cfg.StrOpt(
         "rest_bind",
         default="127.0.0.1",
-        help="Address on which compute-registry serves os-services of the compute API over HTTP.",
+        help="Address on which compute-registry serves os-services of the compute API over HTTP, "
+        "and a read-only page with all hosts for browsers, at /fleet.",
     ),
     cfg.PortOpt(
         "rest_port",
         default=0,
-        help="Port of the REST API; 0 disables it. Nova's is 8774.",
-    ),
-    cfg.BoolOpt(
-        "page",
-        default=True,
-        help="Serve a page with all hosts for browsers, at /fleet on rest_port. It is read-only. "
-        "If [placement] is set, it shows the provider trees of hosts.",
+        help="Port of the REST API and the page; 0 disables them. Nova's is 8774.",
     ),
     cfg.StrOpt(
         "trusted_proxy",
         help="Address of the TLS proxy in front of compute-registry. Its X-Forwarded-* headers "
-        "are used, so that the log has the addresses of its clients. If it is not set, such "
-        "headers are ignored.",
+        "give the addresses of its clients. If it is not set, such headers are ignored.",
     ),
     cfg.StrOpt(
         "auth_strategy",
         default="keystone",
         choices=[
-            (
-                "keystone",
-                "a token of Keystone, by the rules of [oslo_policy] policy_file",
-            ),
+            ("keystone", "a token, by [keystone_authtoken] and the rules of [oslo_policy]"),
             ("noauth", "every request is allowed; for tests and the loopback"),
         ],
-        help="Authentication of the REST API. With keystone, [keystone_authtoken] configures how "
-        "tokens are checked.",
+        help="Authentication over HTTP.",
     ),
 ]
 AUDIT_GROUP = "audit"
@@ -137,21 +117,24 @@ class RegistryConfigError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RegistrySettings:
-    """The options of [registry]; times in seconds; ``rest_port`` is ``None`` without REST."""
+    """The options of [registry]; times in seconds; ``rest_port`` is 0 without REST."""
 
     access: str
     connection: str
-    down_after: float
+    service_down_time: float
     report_interval: float
-    binary: str
     rest_bind: str
-    rest_port: int | None
+    rest_port: int
     auth_strategy: str
     trusted_proxy: str | None = None
-    page: bool = True
     master_key: tuple[str, ...] = ()
     host_key: str = ""
     unsigned_calls: bool = False
+
+    @property
+    def down_after(self) -> float:
+        """Seconds without a heartbeat after which a service counts as down."""
+        return self.service_down_time
 
 
 def settings(conf: cfg.ConfigOpts) -> RegistrySettings:
@@ -165,20 +148,12 @@ def settings(conf: cfg.ConfigOpts) -> RegistrySettings:
             f"[registry] report_interval ({group.report_interval}) has to be below "
             f"service_down_time ({group.service_down_time}), or no service counts as up"
         )
-    converted: dict[str, Any] = {
-        "down_after": float(group.service_down_time),
-        "report_interval": float(group.report_interval),
-        "rest_port": group.rest_port or None,
-        "master_key": tuple(filter(None, group.master_key)),
-    }
-    unchanged = {field.name for field in fields(RegistrySettings)} - converted.keys()
-    return RegistrySettings(**converted, **{name: group[name] for name in unchanged})
+    values = {field.name: group[field.name] for field in fields(RegistrySettings)}
+    values["master_key"] = tuple(filter(None, group.master_key))
+    return RegistrySettings(**values)
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """Return ``[(group, [options])]`` for the sample configuration."""
-    return [
-        (GROUP, REGISTRY),
-        (AUDIT_GROUP, AUDIT),
-        (metrics_opts.GROUP, metrics_opts.MONITORING),
-    ]
+    monitoring = (metrics_opts.GROUP, metrics_opts.MONITORING)
+    return [(GROUP, REGISTRY), (AUDIT_GROUP, AUDIT), monitoring]

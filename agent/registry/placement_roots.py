@@ -1,7 +1,8 @@
 """Reads which root providers of hosts Placement has, and which of them are disabled."""
 
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from agent.period.traits import COMPUTE_NODE
 from agent.registry.observed_service import Roots
@@ -17,7 +18,7 @@ PRESENT_FOR = 15.0
 class PlacementRoots:
     """The roots of hosts, for who reads them again and again."""
 
-    _present: frozenset[str] = frozenset()
+    _present: Mapping[str, str] = field(default_factory=dict)
     _present_until: float = 0.0
 
     def read(self, api: API, only: str = "") -> Roots:
@@ -29,13 +30,13 @@ class PlacementRoots:
         """
         disabled = disabled_roots(api)
         if only:
-            return Roots(disabled, disabled | _hosts(f"&uuid={only}", api))
+            return Roots(disabled, _hosts(f"&uuid={only}", api))
         if time.monotonic() > self._present_until:
             self._present = _hosts("", api)
             self._present_until = time.monotonic() + PRESENT_FOR
-        return Roots(disabled, self._present | disabled)
+        return Roots(disabled, {**dict.fromkeys(disabled, ""), **self._present})
 
 
-def _hosts(where: str, api: API) -> frozenset[str]:
+def _hosts(where: str, api: API) -> dict[str, str]:
     path = f"/resource_providers?required={COMPUTE_NODE}{where}"
-    return frozenset(each["uuid"] for each in part_of(path, "resource_providers", api))
+    return {each["uuid"]: each["name"] for each in part_of(path, "resource_providers", api)}

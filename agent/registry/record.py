@@ -10,10 +10,8 @@ from datetime import datetime
 from typing import Protocol
 
 from agent.registry.checks import AUTO, Report, StatusChange
-from reportclient.plain_text import ago, plain
+from reportclient.plain_text import ago
 
-BINARY = "nova-compute"
-"""The binary by which Nova's clients recognize a compute service."""
 DOWN_AFTER = 60.0
 """Seconds without a heartbeat after which a service counts as down."""
 
@@ -31,7 +29,6 @@ class ServiceRecord:
     id: int
     uuid: str
     host: str
-    binary: str = BINARY
     disabled: bool = False
     disabled_reason: str | None = None
     disabled_at: datetime | None = None
@@ -55,8 +52,6 @@ class ServiceRecord:
     """Conditions of the host that need an operator, a line for each."""
     hosts: int | None = None
     """Number of hosts that are up, at most a minute old; only in answers to heartbeats."""
-    unreadable: bool = False
-    """Whether a column can't be read: then only ``host`` is known, and it counts as disabled."""
 
     def is_up(self, down_after: float = DOWN_AFTER) -> bool:
         """Return whether heartbeats arrive and the service is not forced down."""
@@ -68,8 +63,8 @@ class ServiceRecord:
 
     @property
     def status(self) -> str:
-        """The status: ``enabled``, ``disabled`` or ``unreadable``."""
-        return "unreadable" if self.unreadable else "disabled" if self.disabled else "enabled"
+        """The status: ``enabled`` or ``disabled``."""
+        return "disabled" if self.disabled else "enabled"
 
     @property
     def shown_status(self) -> str:
@@ -154,14 +149,3 @@ def _place(address: str | None) -> str:
     """Return the boot id and the state directory of an address; all of it if they are unknown."""
     _, boot, place = (address or "").partition(" (boot ")
     return place if boot and not place.startswith("?") else address or ""
-
-
-RECREATE = (
-    "delete it with computectl service delete, after which its agent's next heartbeat creates it "
-    "again, or overwrite its row"
-)
-
-
-def unreadable(host: str) -> str:
-    """Return the message about a record that can't be read; ``RECREATE`` is the next step."""
-    return f"The record of {plain(host)} is unreadable"

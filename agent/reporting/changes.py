@@ -150,12 +150,10 @@ def describe(  # noqa: C901  a case a kind
             yield Change("move" if moved else "rename", "provider", uuid, text)
         case ops.SetTraits(uuid, traits):
             text = _added_and_removed("trait", _had(uuid, before).traits, traits)
-            text = f"{text} on {name_of(uuid, before, names)}"
-            yield Change("set", "traits", uuid, text)
+            yield Change("set", "traits", uuid, f"{text} on {name_of(uuid, before, names)}")
         case ops.SetAggregates(uuid, aggregates):
             text = _added_and_removed("aggregate", _had(uuid, before).aggregates, aggregates)
-            text = f"{text} on {name_of(uuid, before, names)}"
-            yield Change("set", "aggregates", uuid, text)
+            yield Change("set", "aggregates", uuid, f"{text} on {name_of(uuid, before, names)}")
         case ops.SetInventory(uuid, inventory):
             yield Change("set", "inventory", uuid, _inventory(uuid, inventory, before, names))
         case ops.SetInventories(inventories) | ops.Reshape(inventories):

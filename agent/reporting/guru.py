@@ -3,10 +3,15 @@
 It shows what each thread does now, and the configuration without the values of secret options.
 """
 
+import logging
+import sys
 from types import FrameType, SimpleNamespace
 from typing import Any
 
 from agent import DISTRIBUTION, version
+from agent.reporting import logs
+
+LOG = logging.getLogger("compute_agent.service")
 
 PACKAGE = SimpleNamespace(product_string=lambda: DISTRIBUTION, version_string_with_package=version)
 
@@ -20,4 +25,9 @@ def dump(conf: Any, frame: FrameType | None) -> None:
     # The section of its own shows the global configuration, which only oslo.messaging reads.
     own = f"Configuration of {DISTRIBUTION}", ConfigReportGenerator(conf)
     TextGuruMeditation.persistent_sections = [own]
-    TextGuruMeditation.handle_signal(PACKAGE, None, None, frame)
+    try:
+        report = TextGuruMeditation(PACKAGE, frame).run()
+    except Exception:
+        LOG.exception("The report of SIGUSR2 could not be made")
+    else:
+        sys.stderr.write(f"{logs.without_secrets(report)}\n")

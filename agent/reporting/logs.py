@@ -8,13 +8,15 @@ standard error is systemd's journal, each line begins with its priority, such as
 import copy
 import logging
 import os
+import re
 import socket
 import ssl
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import unquote
 
 from oslo_log import log as oslo_log
 
@@ -32,8 +34,10 @@ _FOR_JOURNAL = {
 """Defaults of options in the journal, which records time and process itself."""
 LONGEST_MESSAGE = 20_000
 """Most characters of one message; of a longer one the middle is left out."""
+SHORT = 8
+"""Secrets with fewer characters may be parts of words."""
 _QUIET = (
-    *("alembic", "amqp", "keystoneauth", "keystonemiddleware", "kombu", "oslo.messaging"),
+    *("amqp", "keystoneauth", "keystonemiddleware", "kombu", "oslo.messaging"),
     *("oslo_db", "oslo_messaging", "oslo_metrics", "sqlalchemy", "stevedore", "urllib3"),
     "waitress",
 )
@@ -82,19 +86,59 @@ def start(conf: Any, name: str, *, quiet: bool = False) -> None:
     except (oslo_log.LogConfigError, OSError, RuntimeError, TypeError, ValueError) as err:
         options = ", ".join((*_CHOSEN, "default_log_levels"))
         raise LogsUnusable(f"logging can't be set up ({options}): {err}") from err
-    root = logging.getLogger()
-    for handler in root.handlers:
+    for handler in _handlers():
         to_journal = getattr(handler, "stream", None) is sys.stderr and is_journal()
         handler.setFormatter(Lines(handler.formatter or logging.Formatter(), journal=to_journal))
     if quiet and not conf.debug:
-        root.setLevel(logging.WARNING)
+        logging.getLogger().setLevel(logging.WARNING)
 
 
 def complain(text: str) -> None:
     """Write the error that ends a service to standard error; it may have several lines."""
     mark = "<3>" if is_journal() else ""
-    lines = [mark + plain(line) for line in text.split("\n")]
+    lines = [mark + plain(line) for line in without_secrets(text).split("\n")]
     sys.stderr.write("\n".join(lines) + "\n")
+
+
+def hide(secrets: Iterable[str]) -> None:
+    """Have every log, ``complain`` and :func:`without_secrets` write ``***`` for these values.
+
+    Call it after :func:`start`.
+    """
+    found = set(secrets)
+    for lines in _formatters():
+        lines.secrets |= found
+        lines.hidden = pattern(lines.secrets)
+
+
+def without_secrets(text: str) -> str:
+    """Return the text with ``***`` for each value that is hidden in the logs."""
+    for lines in _formatters():
+        text = lines.hidden.sub("***", text)
+    return text
+
+
+def pattern(secrets: Iterable[str]) -> re.Pattern[str]:
+    """Return a pattern of these values, as they are or quoted.
+
+    A short one counts where it stands by itself, so that the rest remains readable.
+    """
+    forms = {form for text in secrets for form in (text, unquote(text), repr(text)[1:-1])} - {""}
+    parts = [
+        re.escape(form) if len(form) >= SHORT else rf"(?<!\w){re.escape(form)}(?!\w)"
+        for form in sorted(forms, key=len, reverse=True)
+    ]
+    return re.compile("|".join(parts) or r"(?!)")
+
+
+def _handlers() -> list[logging.Handler]:
+    """Return the handlers of all loggers: a file of log_config_append may have any."""
+    loggers = [logging.getLogger(), *logging.root.manager.loggerDict.values()]
+    return [each for it in loggers if isinstance(it, logging.Logger) for each in it.handlers]
+
+
+def _formatters() -> list["Lines"]:
+    return [each.formatter for each in _handlers() if isinstance(each.formatter, Lines)]
 
 
 def is_journal() -> bool:
@@ -107,22 +151,24 @@ def is_journal() -> bool:
 
 
 class Lines(logging.Formatter):
-    """Wraps another formatter: escapes control characters, and adds the journal's priorities."""
+    """Wraps another formatter: escapes control characters, hides secrets, adds priorities."""
 
     def __init__(self, inner: logging.Formatter, *, journal: bool) -> None:
         super().__init__()
         self._inner, self._journal = inner, journal
+        self.secrets: set[str] = set()
+        self.hidden = pattern(())
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the message in one line, followed by the lines of a traceback."""
         record = copy.copy(record)
-        message = plain(record.getMessage())
+        message = plain(self.hidden.sub("***", record.getMessage()))
         if len(message) > LONGEST_MESSAGE:
             half, left = LONGEST_MESSAGE // 2, len(message) - LONGEST_MESSAGE
             message = f"{message[:half]}... ({left:,} characters left out) ...{message[-half:]}"
         record.msg, record.args = message, None
         record.exc_text = None  # of another formatter
-        text = self._without_summary(self._inner.format(record), record)
+        text = self.hidden.sub("***", self._without_summary(self._inner.format(record), record))
         priority = next(number for least, number in _PRIORITIES if record.levelno >= least)
         mark = f"<{priority}>" if self._journal else ""
         return "\n".join(mark + plain(line, keep="\t") for line in text.split("\n"))
@@ -142,9 +188,13 @@ class Lines(logging.Formatter):
         return text.replace(f": {summary}", "", 1)
 
 
-REPEATING = ("oslo.messaging._drivers.impl_rabbit", "compute_agent.registry.refused")
+REPEATING = (
+    *("oslo.messaging._drivers.impl_rabbit", "oslo_messaging._drivers.amqpdriver"),
+    *("oslo_messaging.rpc.dispatcher", "oslo_messaging.rpc.server"),
+    "compute_agent.registry.refused",
+)
 """Loggers that write a line each second while the broker is unreachable, and a line for each
-message or call that is refused."""
+message or call that is refused, or whose answer has nowhere to go."""
 REPEAT_EVERY = 300.0
 """Seconds between two such lines with the same reason."""
 REASONS = 20

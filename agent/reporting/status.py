@@ -199,8 +199,14 @@ class StatusFile:
         )
 
     def problems(self) -> list[str]:
-        """Return :meth:`AgentStatus.problems` of the last status; empty before there is one."""
-        return self.written.problems() if self.written is not None else []
+        """Return :meth:`AgentStatus.problems` of the last status; empty before there is one.
+
+        The state of the service is that of now.  Any thread may call it.
+        """
+        if self.written is None:
+            return []
+        now = checks(self._reports, self.service(), self.disk())
+        return replace(self.written, checks=now).problems()
 
     def write_service(self) -> None:
         """Write the changed state of the service; that of the nodes stays as it was."""

@@ -88,7 +88,8 @@ class Document:
             written_on, written_to = fields.pop("machine"), fields.pop("file")
             parsed = parse(fields)
         except DAMAGE as err:
-            raise Damaged(f"{self.path} is damaged: {err}") from err
+            why = f"it has no field {err}" if isinstance(err, KeyError) else str(err)
+            raise Damaged(f"{self.path} is damaged: {why}") from err
         ours = machine_id()
         self.of_other_machine = "" not in (ours, written_on) and ours != written_on
         if no_copy and (self.of_other_machine or written_to != file):

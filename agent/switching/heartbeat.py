@@ -14,16 +14,17 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent import version
-from agent.loop import in_thread
 from agent.registry.checks import LONGEST, Report, StatusChange, degraded_text
 from agent.registry.errors import Changed, HostTaken, RegistryError, UnknownHost
 from agent.registry.record import DOWN_AFTER, Registry, ServiceRecord, rivals
 from agent.switching.host_status import HostStatus
-from agent.switching.machine import Verdict, verdict
+from agent.switching.machine import ServiceStatus, Verdict, verdict
+from agent.threads import keep_running
 from reportclient.plain_text import error_text
 
 LOG = logging.getLogger("compute_agent.registry")
@@ -48,12 +49,16 @@ WARNINGS = {
 """Log lines for verdicts, with the record's status."""
 
 
+Reported = tuple[str | None, tuple[str, ...]]
+"""RPC version and roots: what is new in them is reported at once."""
+
+
 @dataclass(slots=True)
 class Heartbeat:
     """Heartbeats of one host; ``roots`` returns the UUIDs of its root providers."""
 
     connect: Callable[[], Registry]
-    """Opens the registry; called again until it succeeds."""
+    """Returns the registry."""
     host: str
     address: str
     roots: Callable[[], Sequence[str]]
@@ -65,8 +70,8 @@ class Heartbeat:
     every: float = 10.0
     attached: bool = False
     """Whether the service is nova-compute's: then the record decides nothing here."""
-    beside: Callable[[Callable[[], None], str], object] = in_thread
-    """Starts a function in a thread of this name."""
+    run: Callable[[Callable[[], None], str, threading.Event], object] = keep_running
+    """Runs a function in a thread of this name until an event."""
     answered: threading.Event = field(default_factory=threading.Event)
     """Set once the registry has answered, or has refused this host name."""
     wake: threading.Event = field(default_factory=threading.Event)
@@ -76,36 +81,35 @@ class Heartbeat:
     on_done: Callable[[float, str | None], object] = lambda *_: None
     """Called after each heartbeat, in its thread, with its seconds and why it failed, if so."""
     down_after: float = DOWN_AFTER
-    """Seconds without a heartbeat after which another host counts as down."""
+    """Seconds without a heartbeat after which the registry counts an agent as down."""
     granted: frozenset[str] = frozenset()
     """The UUIDs of the roots that the registry has for this host."""
     denied: Mapping[str, str] = field(default_factory=dict)
     """Why this host may not write to roots, by UUID, as the registry said last; empty: it may."""
     hosts: int | None = None
     """Number of hosts of the fleet that are up, as the registry last said; ``None`` if unknown."""
-    _registry: Registry | None = None
-    _reported: tuple[object, ...] | None = None
+    _reported: Reported | None = None
     """RPC version and roots of the last heartbeat that the registry answered."""
-    _replaces: str = ""
-    """When the agent that this one took over from was last heard."""
+    _waits_until: float = 0.0
+    """When another agent with this name can't be an earlier one of this host any more."""
     _unanswered: int = 0
     """How many heartbeats need no answer yet, if nothing changes."""
     _tried: tuple[int, bool, str | None] | None = None
     """Version, status and reason that the record has if this agent's last write succeeded."""
-    _ended: bool = False
+    _ended: threading.Event = field(default_factory=threading.Event)
 
     def start(self) -> None:
-        """Start the thread."""
-        self.beside(self._run, "heartbeat")
+        """Start the thread.  :raises agent.threads.NoThread: it can't be started."""
+        self.run(self._run, "heartbeat", self._ended)
 
     def stop(self) -> None:
         """Send no further heartbeat; a running one ends with the process."""
-        self._ended = True
+        self._ended.set()
         self.wake.set()
 
     def follow(self, connect: Callable[[], Registry], every: float) -> None:
         """Use another registry and interval, from a heartbeat now."""
-        self.connect, self.every, self._registry, self._reported = connect, every, None, None
+        self.connect, self.every, self._reported = connect, every, None
         self.wake.set()
 
     def read_once(self) -> None:
@@ -114,14 +118,12 @@ class Heartbeat:
             return
         seen = self.status.current
         try:
-            record = self._opened().get_service(self.host)
-        except UnknownHost:
-            return
+            with suppress(UnknownHost):
+                record = self.connect().get_service(self.host)
+                if verdict(seen, record) in (Verdict.RECORD, Verdict.RECORD_CHANGED):
+                    self.status.adopt(record, seen)
         except RegistryError as err:
             self._is_lost(err)
-            return
-        if verdict(seen, record) in (Verdict.RECORD, Verdict.RECORD_CHANGED):
-            self.status.adopt(record, seen)
 
     def denied_of(self, roots: Collection[str]) -> Mapping[str, str] | None:
         """Return why this host may not write to these roots, by UUID; ``None``: nobody knows.
@@ -133,7 +135,7 @@ class Heartbeat:
         if asked and self.status.registry_lost is None:
             report = Report(self.host, self.address, roots=tuple(asked))
             try:
-                now = rivals(self._opened().holders(report), report, self.down_after)
+                now = rivals(self.connect().holders(report), report, self.down_after)
             except RegistryError as err:
                 self._is_lost(err)
             else:
@@ -148,22 +150,27 @@ class Heartbeat:
         try:
             answered = self._exchange()
         except HostTaken as err:
-            if self.name_conflict is None:
-                LOG.error("%s", err)  # noqa: TRY400  no traceback for an operator's mistake
-            self.name_conflict, self.granted = str(err), frozenset()
-            self.answered.set()
-        except RegistryError as err:
+            self._note_conflict(str(err), began)
+        except Exception as err:  # noqa: BLE001  such as one of a driver that names the roots
             self._is_lost(err)
-        except Exception as err:
-            why = error_text(err)
-            if why != self.status.registry_lost:
-                LOG.exception("A heartbeat failed")
-            self.status.registry_lost = why
         else:
             if answered:
                 self._note_answer()
         error = self.name_conflict or self.status.registry_lost
         self.on_done(time.monotonic() - began, error)
+
+    def _note_conflict(self, error: str, now: float) -> None:
+        """Note another agent; until it counts as down, it may be this host's of before a boot."""
+        if self.name_conflict is None:
+            self._waits_until = now + self.down_after
+        level = logging.ERROR
+        if now < self._waits_until:
+            level, wait = logging.WARNING, f"waiting up to {self.down_after:g} s"
+            error = f"{wait} for an earlier agent to count as down: {error}"
+        if error != self.name_conflict:
+            LOG.log(level, "%s", error)
+        self.name_conflict, self.granted = error, frozenset()
+        self.answered.set()
 
     def _note_answer(self) -> None:
         if self.name_conflict is not None:
@@ -175,7 +182,7 @@ class Heartbeat:
         self.status.registry_answers()
 
     def _run(self) -> None:
-        while not self._ended:
+        while not self._ended.is_set():
             self.wake.clear()
             self.beat()
             # Random, so that hosts that were started together spread out.
@@ -186,14 +193,14 @@ class Heartbeat:
 
         Return whether the registry answered.
         """
-        registry = self._opened()
+        registry = self.connect()
         for _ in range(ROUNDS):
             before = self.status.current
-            report = (self.rpc_version(), tuple(self.roots()))
-            record = self._send(registry, report)
+            reported = (self.rpc_version(), tuple(self.roots()))
+            record = self._send(registry, reported)
             if record is None:
                 return False
-            self.hosts, self._reported = record.hosts, report
+            self.hosts, self._reported = record.hosts, reported
             self.granted = frozenset(record.roots)
             if self.attached:
                 return True
@@ -206,29 +213,22 @@ class Heartbeat:
             decided = verdict(seen, record)
             if decided in WARNINGS:
                 LOG.warning(WARNINGS[decided], record.status)
-            if decided in (Verdict.OURS, Verdict.OURS_IS_LATER):
-                self._tried = (record.version + 1, bool(seen.disabled), seen.reason)
-                try:
-                    record = registry.set_status(
-                        StatusChange(
-                            self.host,
-                            disabled=bool(seen.disabled),
-                            reason=seen.reason,
-                            expected_version=record.version,
-                            new_version=record.version + 1,
-                        )
-                    )
-                except Changed:
-                    continue
-            if self.status.adopt(record, seen):
-                self._tried = None  # a later record may have the same values
-                return True
+            with suppress(Changed):
+                if decided in (Verdict.OURS, Verdict.OURS_IS_LATER):
+                    record = self._write(registry, seen, record.version)
+                if self.status.adopt(record, seen):
+                    self._tried = None  # a later record may have the same values
+                    return True
         LOG.debug("Status and record changed in each try; retrying at the next heartbeat")
         return True
 
-    def _send(
-        self, registry: Registry, reported: tuple[str | None, tuple[str, ...]]
-    ) -> ServiceRecord | None:
+    def _write(self, registry: Registry, status: ServiceStatus, version: int) -> ServiceRecord:
+        self._tried = new, disabled, reason = version + 1, bool(status.disabled), status.reason
+        versions = {"expected_version": version, "new_version": new}
+        change = StatusChange(self.host, disabled=disabled, reason=reason, **versions)
+        return registry.set_status(change)
+
+    def _send(self, registry: Registry, reported: Reported) -> ServiceRecord | None:
         """Send a heartbeat; ``None``: its answer is not awaited."""
         report = Report(
             self.host,
@@ -237,39 +237,34 @@ class Heartbeat:
             attached=self.attached,
             agent_version=version(),
             degraded=degraded_text(self.degraded()),
-            replaces=self._replaces,
             known_version=self._known_version(reported),
         )
         try:
             return registry.heartbeat(report)
         except Changed:  # the agent with this name was at another address, and is down
             seen_at = registry.get_service(self.host).last_seen
-            self._replaces = "" if seen_at is None else seen_at.isoformat()
-            return registry.heartbeat(replace(report, replaces=self._replaces))
+            replaces = seen_at.isoformat() if seen_at is not None else ""
+            return registry.heartbeat(replace(report, replaces=replaces))
 
-    def _known_version(self, report: tuple[object, ...]) -> int | None:
+    def _known_version(self, reported: Reported) -> int | None:
         """Return the version of the record that was seen, ``None`` if an answer is needed."""
         self._unanswered -= 1
         if self._unanswered < 0:
             self._unanswered = random.randint(FEWEST_UNANSWERED, MOST_UNANSWERED)
-        elif report == self._reported and self.name_conflict is None:
+        elif reported == self._reported and self.name_conflict is None:
             if self.attached:
                 return 0
             if self.status.registered.is_set():
                 return self.status.current.record_version
         return None
 
-    def _opened(self) -> Registry:
-        if self._registry is None:
-            self._registry = self.connect()
-        return self._registry
-
     def _is_lost(self, err: Exception) -> None:
-        if self.status.registry_lost is None:
-            LOG.warning(
-                "The registry does not answer, this host keeps its last known status: %s", err
-            )
-        self.status.registry_lost = str(err)
+        before, self.status.registry_lost = self.status.registry_lost, error_text(err)
+        if not isinstance(err, RegistryError) and self.status.registry_lost != before:
+            LOG.error("A heartbeat failed", exc_info=err)
+        elif before is None:
+            text = "The registry does not answer, this host keeps its last known status: %s"
+            LOG.warning(text, err)
 
 
 def agent_address(state_path: Path, *, root: Path = Path("/")) -> str:

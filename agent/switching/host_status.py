@@ -46,23 +46,19 @@ VERSION_5, VERSION_6 = "5.13", "6.5"
 FILE_NAME = "service.json"
 LOCKED_WITHIN = 10.0
 """Seconds to wait for another process that changes the document."""
-FIRST_RETRY = 1.0
-"""Seconds; doubled each time, up to the interval between two periods, if that is shorter."""
-LONGEST_RETRY = 60.0
+FIRST_RETRY, LONGEST_RETRY = 1.0, 60.0
+"""Seconds until a retry, at most; doubled each time.  A period writes the trait, too."""
 
 Write = Callable[[bool, bool], Sequence[Report]]
 """Sets the trait on all roots (first argument true) or removes it.  The second argument: whether
 this is a retry.  Called in the loop's thread."""
 
 LOG_LINES: Mapping[Event, tuple[int, str]] = {
-    Event.DISABLE: (logging.INFO, "This host is %s"),
-    Event.ENABLE: (logging.INFO, "This host is %s"),
     Event.LOST: (logging.WARNING, "This host is %s"),
     Event.BACK: (logging.INFO, "The hypervisor is back: this host is %s"),
     Event.FOUND_DISABLED: (logging.WARNING, "This host is %s, until an operator enables it"),
-    Event.FOUND_ENABLED: (logging.DEBUG, "This host is %s"),
 }
-"""Log level and text of the events that change the status."""
+"""Log level and text of events that change the status; of others: INFO, "This host is %s"."""
 
 
 def status_document(state_path: Path) -> Document:
@@ -114,7 +110,6 @@ class HostStatus:
     write: Write
     alone: bool = False
     """Whether there is no registry: then ``service.json`` is the record of this host."""
-    longest_retry: float = LONGEST_RETRY
     spread: Callable[[], float] = lambda: 0.0
     """Returns the seconds over which the hosts of a fleet follow changes of their records."""
     current: ServiceStatus = field(default_factory=ServiceStatus)
@@ -202,14 +197,7 @@ class HostStatus:
         ``version``: the version in which the record has this status already.  Nothing changes if a
         later call or a heartbeat has brought this or a later version.
         """
-        if version is None:
-            self._move(Event.DISABLE if disabled else Event.ENABLE, reason)
-        else:
-            with self._changing():
-                changed = after_call(self.current, disabled=disabled, version=version)
-                if changed is not self.current:
-                    self._keep(changed)
-                    LOG.info("This host is %s", changed)
+        self._move(Event.DISABLE if disabled else Event.ENABLE, reason, version)
         return self.recheck()
 
     def recheck(self) -> Future[list[Report]]:
@@ -221,16 +209,13 @@ class HostStatus:
 
     def hypervisor_lost(self, why: str) -> None:
         """Disable the host, unless it is disabled already; ``why``: the cause."""
-        self._switch_by_program(Event.LOST, one_line(f"{AUTO}{why}")[:LONGEST])
+        if self._move(Event.LOST, one_line(f"{AUTO}{why}")[:LONGEST]):
+            self.recheck()
 
     def hypervisor_back(self) -> None:
         """Enable the host if it was disabled because the hypervisor was lost."""
-        self._switch_by_program(Event.BACK)
-
-    def _switch_by_program(self, event: Event, reason: str | None = None) -> None:
-        if self._move(event, reason):
-            self._note_decision()
-            self.loop.post(self._write_trait)
+        if self._move(Event.BACK):
+            self.recheck()
 
     def adopt_trait(self, *, has_trait: bool) -> None:
         """At the first start: take the status from the trait on the roots (``has_trait``)."""
@@ -243,8 +228,8 @@ class HostStatus:
         if self.document.problem and self.disabled is not None:
             with self._changing():
                 self._keep(self.current)
-        if self.waiting is not None and all(_write_error(report) is None for report in reports):
-            self.waiting, self._tries = None, 0
+        if self.waiting is not None:
+            self._note_written(reports)
         if has_trait is not None:
             self.adopt_trait(has_trait=has_trait)
         self.on_period()
@@ -257,14 +242,12 @@ class HostStatus:
             if self.current is not seen:
                 return False
             new = after_record(seen, record)
-            changed = new.disabled != seen.disabled
             if new != seen:
                 self._keep(new)
-            if new.disabled or (changed and seen.disabled is not None):
-                level = logging.INFO if changed else logging.DEBUG
-                LOG.log(level, "This host is %s, as its service record says", new)
+        if str(new) != str(seen):
+            LOG.info("This host is %s, as its service record says", new)
         # A host that starts enabled is in no hurry: its first period does it.
-        if changed and (new.disabled or seen.disabled is not None):
+        if new.disabled != seen.disabled and (new.disabled or seen.disabled is not None):
             # At a random time: an operator may have changed all records at once.
             wait = random.uniform(0, self.spread())
             self.loop.post(lambda: self.loop.later(wait, self._write_trait))
@@ -279,10 +262,9 @@ class HostStatus:
     def registry_answers(self) -> None:
         """Note that the registry answers and has the status."""
         self.registry_lost = None
-        if self.current.acknowledged:
-            self.registered.set()
-            if not self.current.acknowledged:  # changed between the two lines above
-                self.registered.clear()
+        with self.lock:
+            if self.current.acknowledged:
+                self.registered.set()
 
     def in_step(self, within: float) -> bool:
         """Wait until the registry has this status; do not wait for a registry that is lost."""
@@ -295,23 +277,23 @@ class HostStatus:
         wrong = {"trait": self.waiting, "status file": self.document.problem}
         return tuple(Condition(text, part) for part, text in wrong.items() if text)
 
-    def _move(self, event: Event, reason: str | None = None) -> bool:
+    def _move(self, event: Event, reason: str | None = None, version: int | None = None) -> bool:
         with self._changing():
-            new = after(self.current, event, reason)
+            if version is None:
+                new = after(self.current, event, reason)
+            else:
+                new = after_call(self.current, disabled=event is Event.DISABLE, version=version)
             if new is self.current:
                 return False
-            new = with_next_version(new) if self.alone else new
-            self._keep(new)
-            level, text = LOG_LINES[event]
-            LOG.log(level, text, new)
+            self._keep(with_next_version(new) if self.alone else new)
+            level, text = LOG_LINES.get(event, (logging.INFO, "This host is %s"))
+            LOG.log(level, text, self.current)
         return True
 
     def _keep(self, status: ServiceStatus) -> None:
         """Save a status; if that fails it holds all the same, and is saved after a period."""
-        self.current = status
-        self.document.save_or_warn(
-            asdict(status), "the status of this host would be lost at a restart"
-        )
+        self.current, otherwise = status, "the status of this host would be lost at a restart"
+        self.document.save_or_warn(asdict(status), otherwise)
 
     def _note_decision(self) -> None:
         self.registered.clear()
@@ -323,25 +305,25 @@ class HostStatus:
         if disabled is None:
             return []
         reports = list(self.write(disabled, again))
-        errors = [why for why in map(_write_error, reports) if why is not None]
-        if not errors:
-            self.waiting, self._tries = None, 0
-        else:
-            self.waiting = f"COMPUTE_STATUS_DISABLED is not written yet: {errors[0]}"
-            if not self._retry_is_set:
-                self._retry_is_set = True
-                self.loop.later(self.next_pause(), self._retry)
+        self._note_written(reports)
+        if self.waiting is not None and not self._retry_is_set:
+            self._retry_is_set = True
+            self.loop.later(self.next_pause(), self._retry)
         self.on_written(reports)
         return reports
+
+    def _note_written(self, reports: Sequence[Report]) -> None:
+        why = next(filter(None, map(_write_error, reports)), None)
+        self.waiting = why and f"COMPUTE_STATUS_DISABLED is not written yet: {why}"
+        self._tries = self._tries if why else 0
 
     def next_pause(self) -> float:
         """Return the seconds until the next try: random, with a limit that doubles each time.
 
         So hosts that failed together spread out.
         """
-        longest = doubled(FIRST_RETRY, self._tries, min(self.longest_retry, LONGEST_RETRY))
         self._tries += 1
-        return random.uniform(0, longest)
+        return random.uniform(0, doubled(FIRST_RETRY, self._tries - 1, LONGEST_RETRY))
 
     def _retry(self) -> None:
         self._retry_is_set = False

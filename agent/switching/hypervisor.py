@@ -59,10 +59,10 @@ class Hypervisor:
             if why is not None:
                 text = error_text(why) if isinstance(why, BaseException) else str(why)
                 why = one_line(text) or "lost"
-            if node is None:
-                self.loop.post(lambda: self._handle(driver, why))
-            else:
-                self.loop.post(lambda: self._handle_node(str(node), why))
+            handle = partial(self._handle, driver)
+            if node is not None:
+                handle = partial(self._handle_node, str(node))
+            self.loop.post(partial(handle, why))
 
         return report
 
@@ -104,9 +104,6 @@ def _watch(loaded: LoadedDriver, report: Notify) -> None:
     try:
         loaded.call(Watched.watch, report)
     except (Exception, SystemExit) as err:
-        LOG.warning(
-            "Driver %s can't watch its hypervisor, whose loss will not disable this host: %s",
-            loaded.name,
-            error_text(err),
-        )
+        text = "Driver %s can't watch its hypervisor, whose loss will not disable this host: %s"
+        LOG.warning(text, loaded.name, error_text(err))
         LOG.debug("Driver %s", loaded.name, exc_info=err)

@@ -5,18 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from agent.bus.signing import AgentPermissions
-from agent.loop import Loop
 from agent.opts import Settings
 from agent.registry.opts import RegistrySettings
 from agent.registry.record import Registry
 from agent.reporting.status import NO_RPC, SERVING, ServiceFacts
 from agent.service import Service
 from agent.switching.heartbeat import Heartbeat, agent_address
-from agent.switching.host_status import LONGEST_RETRY, VERSION_6, HostStatus, Write, status_document
+from agent.switching.host_status import VERSION_6, HostStatus
 from agent.switching.hypervisor import Hypervisor
 
 if TYPE_CHECKING:
@@ -90,20 +89,19 @@ class Switching:
 
     def _answer_calls(self) -> None:
         """Start the RPC server, unless it is started, or another agent has this host's name."""
-        attached = self.service.nodes.rules.attached
-        if self.server is None or self._answers or attached or self.heartbeat.name_conflict:
+        if self.server is None or self._answers or self.heartbeat.name_conflict:
             return
+        self.server.start()  # where no thread can be started, again at the next look
         self._answers = True
-        self.server.start()
 
     def follow(self, settings: Settings) -> None:
         """Apply the options that may change while the agent runs."""
-        self.status.longest_retry = settings.interval or LONGEST_RETRY
         if self.server is not None:
             self.server.permit = _permit(settings)
         if not self.status.alone:
-            every = settings.registry.report_interval
-            self.heartbeat.follow(partial(self.connect, settings.registry), every)
+            self.heartbeat.down_after = settings.registry.down_after
+            connect = cache(partial(self.connect, settings.registry))
+            self.heartbeat.follow(connect, settings.registry.report_interval)
 
     def stop(self) -> None:
         """Stop in bounded time."""
@@ -113,9 +111,7 @@ class Switching:
 
     def facts(self) -> ServiceFacts:
         """For ``status.json``."""
-        rpc = NO_RPC
-        if self.server is not None:
-            rpc = SERVING if self.server.is_connected() else "waiting for the message broker"
+        rpc = NO_RPC if self.server is None else self.server.problem() or SERVING
         return ServiceFacts(
             disabled=self.status.disabled,
             reason=self.status.current.reason,
@@ -126,17 +122,6 @@ class Switching:
             roots=tuple(self.service.nodes.roots()),
             placement=self.service.endpoint.used,
         )
-
-
-def host_status(settings: Settings, loop: Loop, write: Write) -> HostStatus:
-    """Return the status of the host; ``write`` sets the trait on its roots."""
-    return HostStatus(
-        status_document(settings.state_path),
-        loop,
-        write,
-        settings.registry.access == "direct",
-        settings.interval or LONGEST_RETRY,
-    )
 
 
 def _permit(settings: Settings) -> AgentPermissions | None:
@@ -161,7 +146,7 @@ def switching(
     connect = partial(_connect, transport=transport, host=settings.host)
     server: RpcServer | None = None
     heartbeat = Heartbeat(
-        partial(connect, settings.registry),
+        cache(partial(connect, settings.registry)),
         settings.host,
         agent_address(settings.state_path),
         service.nodes.roots,
@@ -178,8 +163,8 @@ def switching(
     if transport is not None and not attached:
         from agent.switching.rpc import rpc_server  # noqa: PLC0415  oslo.messaging
 
-        permit = _permit(settings)
-        server = rpc_server(transport, settings.host, status, settings.exchange, permit)
+        server = rpc_server(transport, settings.host, settings.exchange, status)
+        server.permit = _permit(settings)
         server.on_serving = heartbeat.wake.set  # the registry learns at once that it can be called
     hypervisor = Hypervisor(status, status.loop, lost_nodes=service.nodes.lost)
     status.spread = lambda: settings.spread(heartbeat.hosts)

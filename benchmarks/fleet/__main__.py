@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None) -> None:
         tempfile.TemporaryDirectory(prefix="fleet-", ignore_cleanup_errors=True) as directory,
         Centre(shape, Path(directory)) as centre,
     ):
-        for scenario in Scenarios(centre, asked.quiet_minutes, asked.release_only).run():
+        for scenario in Scenarios(centre, asked.quiet_minutes, asked.only).run():
             right = (
                 ""
                 if scenario.right_after is None
@@ -92,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
         default=15,
         help="length of the quiet time, in the agents' time",
     )
-    parser.add_argument("--release-only", action="store_true", help="only a boot and a release")
+    parser.add_argument("--only", default="", help="a method of Scenarios, run after the boot")
     parser.add_argument("--workers", type=int, default=2, help="number of Placement processes")
     parser.add_argument(
         "--processes", type=int, default=3, help="number of processes that run the hosts"

@@ -1,6 +1,7 @@
 """The central services of a site, all of them real and on this machine, and the fleet."""
 
 import json
+import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -23,6 +24,18 @@ from tests.servers.process import Server
 from tests.servers.rabbitmq import RabbitMQ
 from tests.servers.registry import RegistryProcess
 
+ENDING = """
+from pathlib import Path
+from compute_registry.heartbeats import Heartbeats
+record, file = Heartbeats.record, Path({file!r})
+def record_or_end(heartbeats):
+    if file.exists():
+        file.unlink()
+        raise SystemExit("ended by the scenario")
+    record(heartbeats)
+Heartbeats.record = record_or_end
+"""
+"""Ends the registry's thread of heartbeats when the file is created."""
 PERIOD, FUZZY, VERIFY, AUDIT = 60, 120, 600, 259200
 """The agent's defaults, in seconds."""
 
@@ -99,6 +112,10 @@ class LargeFleet(Fleet):
             host for lines_sent in self.send({"written": True}) for host in lines_sent["written"]
         ]
 
+    def stop_first(self, *, stopped: bool) -> None:
+        """Stop the first process with its hosts, or let it go on."""
+        self._running[0].send_signal(signal.SIGSTOP if stopped else signal.SIGCONT)
+
     @property
     def pids(self) -> list[int]:
         """The process ids of all processes with hosts."""
@@ -128,9 +145,12 @@ class Centre(Server):
         more = f"report_interval = {shape.heartbeat}\nservice_down_time = {6 * shape.heartbeat}\n"
         records = self.registry_db.create("registry")
         bus, lines = self.broker.url, f"connection = {records}\n{more}"
-        self.registry = enter(
-            RegistryProcess(self.place("registry"), transport_url=bus, more=lines)
-        )
+        place = self.place("registry")
+        self._ending = place / "end"
+        registry = RegistryProcess(place, transport_url=bus, more=lines)
+        registry.may_log_tracebacks = True  # such as that of the thread that is ended
+        registry.code = ENDING.format(file=str(self._ending)) + registry.code
+        self.registry = enter(registry)
         fast = shape.compressed
         fleet = LargeFleet(
             self.place("fleet"),
@@ -148,9 +168,14 @@ class Centre(Server):
         self.fleet = enter(fleet)
         transport = messaging.transport(bus)
         self._stack.callback(transport.cleanup)
-        self.client = RegistryClient.over(transport)
+        self.client = RegistryClient(transport)
         self._engine = sa.create_engine(url)
         self._stack.callback(self._engine.dispose)
+
+    def end_heartbeats(self) -> None:
+        """End the registry's thread of heartbeats; the process goes on."""
+        self._ending.touch()
+        self.registry.wait_for(lambda: not self._ending.exists())
 
     def place(self, name: str) -> Path:
         """Create a directory of that name."""

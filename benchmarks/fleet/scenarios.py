@@ -22,6 +22,9 @@ from tests.servers.rabbitmq import RabbitMQ
 SECOND_RELEASE = "CUSTOM_RELEASE_2"
 DISABLED = "COMPUTE_STATUS_DISABLED"
 OPERATORS = 4
+LATEST = 15.0
+"""Seconds after ``service_down_time`` in which a silent host has to count as down: a thread that
+ended begins again within 5 s, and meanwhile no host gets more silent."""
 CHANGED = (
     "SELECT count(*) FROM inventories i JOIN resource_classes c ON c.id = i.resource_class_id "
     "WHERE c.name = 'VCPU' AND i.total = :total"
@@ -35,20 +38,21 @@ class Scenarios:
     centre: Centre
     quiet_minutes: int = 15
     """Length of the quiet time, in the agents' time."""
-    release_only: bool = False
-    """Whether only the release is run, after the boot of the site."""
+    only: str = ""
+    """The name of the one method that is run after the boot of the site; empty: all are."""
 
     def run(self) -> Iterator[Measured]:
         """Run all scenarios."""
         yield self.site_boots()
-        if self.release_only:
-            yield self.release()
+        if self.only:
+            yield getattr(self, self.only)()
             return
         yield self.quiet()
         yield self.rack_boots()
         yield self.placement_back()
         yield self.broker_back()
         yield self.database_back()
+        yield self.thread_ended()
         yield self.changes()
         yield self.release()
         yield self.switched("all hosts are disabled", disabled=True)
@@ -133,6 +137,32 @@ class Scenarios:
                 partial(self._all_beat_since, began), 10.0 * beat + 60, 1.0
             )
         return scenario
+
+    def thread_ended(self) -> Measured:
+        """End the registry's thread of heartbeats while the hosts of one process are silent."""
+        down_after = 6 * self.centre.shape.heartbeat
+        silent = {name_of(number) for number in self.centre.fleet.blocks()[0]}
+        false: dict[str, set[str]] = {"down": set(), "up": set()}
+        with self.measured("the registry's thread of heartbeats ended") as scenario:
+            self.centre.end_heartbeats()
+            self.centre.fleet.stop_first(stopped=True)
+            began = time.monotonic()
+            while (passed := time.monotonic() - began) < 2 * down_after + LATEST:
+                up = self._up(down_after)
+                false["down"] |= {host for host in up if not up[host]} - silent
+                if passed > down_after + LATEST:
+                    false["up"] |= {host for host in silent if up[host]}
+                time.sleep(1.0)
+            self.centre.fleet.stop_first(stopped=False)
+            scenario.right_after = until(lambda: all(self._up(down_after).values()))
+        log = self.centre.registry.log
+        scenario.also["threads that began again"] = log.count("Thread heartbeats failed")
+        scenario.also |= {f"hosts with a false {state}": len(false[state]) for state in false}
+        return scenario
+
+    def _up(self, down_after: float) -> dict[str, bool]:
+        records = self.centre.client.list_services()
+        return {record.host: record.is_up(down_after) for record in records}
 
     def changes(self) -> Measured:
         """Remove a VCPU of 1 % of the hosts each minute, or add it again."""

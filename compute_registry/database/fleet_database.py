@@ -15,17 +15,13 @@ from oslo_db import exception as db_exception
 from oslo_db.sqlalchemy import engines
 
 from agent.registry.errors import InputRefused, RegistryUnavailable
-from compute_registry.database.tables import DIALECTS
+from agent.registry.opts import RegistryConfigError
+from compute_registry.database.tables import CLOCK_ROW, METADATA
 from reportclient.plain_text import error_text
 
-NEWEST = "0001"
-"""The revision of the last migration; a test compares it with migrations/."""
-_MYSQL = {"connect_timeout": "2", "read_timeout": "4", "write_timeout": "4"}
-_DEFAULTS = {
-    # oslo.db's default is "utf8", which in MySQL is only a part of UTF-8.
-    "mysql": _MYSQL | {"charset": "utf8mb4"},
-    "sqlite": {"timeout": "4"},
-}
+# oslo.db's default is "utf8", which in MySQL is only a part of UTF-8.
+_MYSQL = {"connect_timeout": "2", "read_timeout": "4", "write_timeout": "4", "charset": "utf8mb4"}
+_DEFAULTS = {"mysql": _MYSQL, "mariadb": _MYSQL, "sqlite": {"timeout": "4"}}
 """Query parameters of the URL by backend.  A hung database costs a caller at most two of its
 time-outs: that of a connection of the pool, and that of a new connection."""
 CONNECTIONS = 10
@@ -34,12 +30,7 @@ CONNECTION_WITHIN = 3.0
 """Seconds that a transaction waits for a connection while all are busy."""
 RETRIED_WITHIN = 1.0
 """Seconds after which a transaction whose connection was lost is not tried again."""
-_POOL = {
-    "max_pool_size": CONNECTIONS,
-    "max_overflow": 0,
-    "pool_timeout": CONNECTION_WITHIN,
-}
-_VERSION = sa.table("alembic_version", sa.column("version_num"))
+_POOL = {"max_pool_size": CONNECTIONS, "max_overflow": 0, "pool_timeout": CONNECTION_WITHIN}
 
 R = TypeVar("R")
 
@@ -56,19 +47,11 @@ class FleetDatabase:
 
         :raises RegistryUnavailable: the URL is invalid.
         """
-        if not connection:
-            raise RegistryUnavailable(
-                "[registry] connection is not set: the URL of the fleet's database"
-            )
         try:
             url = sa.make_url(connection)
             backend = url.get_backend_name()
-            if backend not in DIALECTS:
-                raise RegistryUnavailable(
-                    f"[registry] connection: {backend} is not supported: use mysql+pymysql"
-                )
-            defaults = _DEFAULTS.get(backend, {})
-            added = {name: value for name, value in defaults.items() if name not in url.query}
+            defaults = _DEFAULTS[backend].items()
+            added = {name: value for name, value in defaults if name not in url.query}
             engine: sa.Engine = engines.create_engine(
                 url.update_query_dict(added),
                 max_retries=0,
@@ -76,17 +59,17 @@ class FleetDatabase:
                 mysql_sql_mode="TRADITIONAL",
                 **({} if backend == "sqlite" else _POOL),
             )
+        except KeyError:
+            raise RegistryUnavailable(
+                f"[registry] connection: use mysql+pymysql, not {backend}"
+            ) from None
         except (sa.exc.ArgumentError, ImportError, ValueError) as err:
-            # A ValueError is about the port, which SQLAlchemy's pattern does not check.
-            why = f"the port is not a number: {err}" if isinstance(err, ValueError) else err
-            raise RegistryUnavailable(f"[registry] connection: {why}") from err
-        if url.port is not None and not 0 < url.port < 65536:
-            raise RegistryUnavailable(f"[registry] connection: port {url.port} is out of range")
+            raise RegistryUnavailable(f"[registry] connection: {err}") from err
+        if not url.database or not 0 < (url.port or 1) < 65536:
+            raise RegistryUnavailable(
+                "[registry] connection: the database is not named, or the port is wrong"
+            )
         if backend == "sqlite":
-            if not url.database:
-                raise RegistryUnavailable(
-                    "[registry] connection: a database in memory is not supported"
-                )
             sa.event.listen(engine, "connect", add_functions)
         return cls(engine)
 
@@ -95,39 +78,23 @@ class FleetDatabase:
         """The URL, without its password."""
         return self.engine.url.set(query={}).render_as_string(hide_password=True)
 
-    def upgrade(self) -> None:
-        """Create or upgrade the schema; several processes may do so at the same time.
+    def prepare(self) -> None:
+        """Create the tables, unless they are there; several processes may do so at the same time.
 
+        :raises RegistryConfigError: there are tables of these names with other columns.
         :raises RegistryUnavailable: the database can't be reached, or can't be changed.
         """
-        if self.is_newest():
-            return
-        # Loading Alembic takes 12 MiB, needed only for an upgrade.
-        from compute_registry.database.migrate import migrate  # noqa: PLC0415
-
         try:
-            with self._connect() as connection:
-                migrate(connection)
-        except (db_exception.DBError, sa.exc.SQLAlchemyError, OSError) as err:
-            raise RegistryUnavailable(
-                f"{self.safe_url}: {_one_line(err)}; check that the database is up "
-                "and that the user may change its schema"
-            ) from err
-
-    def is_newest(self) -> bool:
-        """Return whether the schema is up to date; ``False`` if that is unknown."""
-        try:
-            with self._connect() as connection:
-                (version,) = connection.execute(sa.select(_VERSION)).scalars().all()
-                return str(version) >= NEWEST  # later migrations only add columns
-        except (db_exception.DBError, sa.exc.SQLAlchemyError, ValueError):
-            return False
+            self.run(_prepare)
+        except RegistryUnavailable as err:
+            text = f"{err}; check that the database is up and that the user may create tables"
+            raise RegistryUnavailable(text) from err
 
     def run(self, work: Callable[[sa.Connection], R]) -> R:
         """Run ``work`` in a transaction.
 
-        It is run again after a deadlock, after another transaction has taken a unique value, and
-        once more on a new connection if one was lost.
+        It is run again after a deadlock, after another transaction has taken a unique value or
+        created a table, and once more on a new connection if one was lost.
 
         :raises InputRefused: the database refused the values.
         :raises RegistryUnavailable: the database can't be reached, is damaged, or too busy.
@@ -137,7 +104,8 @@ class FleetDatabase:
         def is_passing(err: Exception) -> bool:
             lost = isinstance(err, db_exception.DBConnectionError)
             lost = lost and time.monotonic() - began < RETRIED_WITHIN
-            return lost or isinstance(err, db_exception.DBDuplicateEntry)
+            taken = isinstance(err, db_exception.DBDuplicateEntry | sa.exc.IntegrityError)
+            return lost or taken or "already exists" in str(err)
 
         @oslo_db_api.wrap_db_retry(  # type: ignore[untyped-decorator]
             max_retries=5,
@@ -184,6 +152,35 @@ def add_functions(connection: Any, _: object) -> None:
     connection.create_function("now_in_seconds", 0, time.time)
     connection.create_function("LEAST", 2, min)
     connection.create_function("GREATEST", 2, max)
+
+
+def _prepare(sql: sa.Connection) -> None:
+    if sql.dialect.name == "sqlite":
+        # A write, which waits for another instance's; after a read it would fail.
+        sql.exec_driver_sql("PRAGMA user_version = 1")
+    inspector = sa.inspect(sql)
+    for table in METADATA.sorted_tables:
+        columns = {each.name: _length(each.type) for each in table.columns}
+        if not inspector.has_table(table.name):
+            continue
+        found = inspector.get_columns(table.name)
+        there = {each["name"]: _length(each["type"]) for each in found}
+        needed = {each["name"] for each in found if not each["nullable"] and not each["default"]}
+        wrong = {name for name, _ in columns.items() - there.items()} | (needed - columns.keys())
+        if wrong:
+            raise RegistryConfigError(
+                "[registry] connection: the database has tables of another version of compute-"
+                f"registry, or of another program ({table.name}: {', '.join(sorted(wrong))}): "
+                "create an empty database and connect to it; each agent creates its record again, "
+                "and a disabled host stays disabled"
+            )
+    METADATA.create_all(sql)
+    if sql.execute(sa.select(CLOCK_ROW.c.id)).first() is None:
+        sql.execute(CLOCK_ROW.insert().values(id=1, seconds=0.0, ticked_at=0.0))
+
+
+def _length(kind: sa.types.TypeEngine[Any]) -> int | None:
+    return getattr(kind, "length", None)
 
 
 def _one_line(err: Exception) -> str:

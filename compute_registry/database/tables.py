@@ -1,7 +1,4 @@
-"""The tables of the fleet's database, and its two clocks; times are seconds since the epoch.
-
-A test compares the tables with what the migrations make.
-"""
+"""The tables of the fleet's database, and its two clocks; times are seconds since the epoch."""
 
 from typing import Any
 
@@ -22,24 +19,29 @@ SERVICES = sa.Table(
     sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
     sa.Column("uuid", sa.String(36), nullable=False, unique=True),
     sa.Column("host", sa.String(255), nullable=False, unique=True),
-    sa.Column("binary", sa.String(255), nullable=False),
-    sa.Column("version", sa.Integer, nullable=False),
-    sa.Column("disabled", sa.Boolean, nullable=False),
+    sa.Column("version", sa.Integer, nullable=False, default=1),
+    sa.Column("ordered", sa.Integer, nullable=False, default=0),
+    sa.Column("disabled", sa.Boolean, nullable=False, default=False),
     sa.Column("disabled_reason", sa.String(255)),
     sa.Column("disabled_at", sa.Double),
-    sa.Column("forced_down", sa.Boolean, nullable=False),
+    sa.Column("forced_down", sa.Boolean, nullable=False, default=False),
     sa.Column("address", sa.String(255)),
     sa.Column("rpc_version", sa.String(32)),
-    sa.Column("attached", sa.Boolean, nullable=False),
-    sa.Column("agent_version", sa.String(255), nullable=False),
-    sa.Column("degraded", sa.String(2000), nullable=False),
+    sa.Column("attached", sa.Boolean, nullable=False, default=False),
+    sa.Column("agent_version", sa.String(255), nullable=False, default=""),
+    sa.Column("degraded", sa.String(2000), nullable=False, default=""),
     sa.Column("last_seen", sa.Double),
     sa.Column("heard", sa.Double),
     sa.Column("contested_by", sa.String(255)),
+    sa.Column("contested_since", sa.Double),
     sa.Column("contested_at", sa.Double),
     **_ENGINE,
 )
-"""``heard`` and ``contested_at`` are times of ``CLOCK``, the others of ``NOW``."""
+"""``ordered`` is the version that an operator's last change led to, 0 before the first.
+
+``contested_since`` and ``contested_at``: when ``contested_by`` was first and last refused.  These
+and ``heard`` are times of ``CLOCK``, the others of ``NOW``.
+"""
 
 ROOTS = sa.Table(
     "roots",
@@ -59,6 +61,7 @@ ROOTS = sa.Table(
 CLOCK_ROW = sa.Table(
     "clock",
     METADATA,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("seconds", sa.Double, nullable=False),
     sa.Column("ticked_at", sa.Double, nullable=False),
     mysql_engine="InnoDB",
@@ -81,7 +84,6 @@ _NOW = {
     "mysql": "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1e6)",
     "sqlite": "now_in_seconds()",  # see add_functions
 }
-DIALECTS = frozenset({*_NOW, "mariadb"})
 
 
 @compiles(Now)  # each database has a function of its own for it, so Core has none

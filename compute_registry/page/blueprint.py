@@ -1,6 +1,7 @@
 """The page's routes: a list of the hosts, and a page for each host."""
 
 import base64
+import gzip
 import hashlib
 import socket
 from collections.abc import Callable, Mapping, Sequence
@@ -20,27 +21,24 @@ from agent.registry.control import Control
 from agent.registry.observed_service import observed_services
 from agent.registry.record import ServiceRecord
 from compute_registry.page.selection import GROUPS, Host, Selection, select_hosts
-from compute_registry.page.trees import NotRead, PlacementReads, ShownProvider, ShownTree
+from compute_registry.page.trees import NotRead, PlacementReads, ShownTree
 from compute_registry.rest.policy import LIST, TREES, Allowed
 from compute_registry.rest.request import Request
-from reportclient.plain_text import ago, plain
+from reportclient.observed_tree import NEARLY_FULL
+from reportclient.plain_text import ago, plain, shortened
 
 T = TypeVar("T")
 PATH = "/fleet"
-QUERY = ("q", "show", "sort", "order", "page")
 
 
 def add_page(app: Flask, control: Control, placement: PlacementReads, allowed: Allowed) -> None:
     """Add the page's routes and templates to the application."""
-    app.jinja_options = {
-        "undefined": jinja2.StrictUndefined,
-        "trim_blocks": True,
-        "lstrip_blocks": True,
-    }
+    blanks = {"trim_blocks": True, "lstrip_blocks": True}
+    app.jinja_options = {"undefined": jinja2.StrictUndefined, **blanks}
     style, script = (Markup(_part(name)) for name in ("style.css", "filter.js"))  # noqa: S704  ours
-    program = {"version": version(), "machine": socket.gethostname()}
+    program = {"version": version(), "machine": socket.gethostname(), "nearly_full": NEARLY_FULL}
     app.jinja_env.globals |= {"style": style, "script": script, **program}
-    app.jinja_env.filters |= {"ago": ago, "plain": plain}
+    app.jinja_env.filters |= {"ago": ago, "plain": plain, "shortened": shortened}
     views = FleetPage(control, placement, allowed)
     page = Blueprint("page", __name__, template_folder="templates", url_prefix=PATH)
     page.before_request(views.permit)
@@ -64,23 +62,14 @@ def _part(name: str) -> str:
 
 def _protected(response: Response) -> Response:
     """Forbid the browser to load, store or run what is not the page's own."""
-    allowed = {
-        "default-src": "'none'",
-        "style-src": _hash(_part("style.css")),
-        "script-src": _hash(_part("filter.js")),
-        "connect-src": "'self'",
-        "form-action": "'self'",
-        "base-uri": "'none'",
-        "frame-ancestors": "'none'",
-    }
-    response.headers.update(
-        {
-            "Content-Security-Policy": "; ".join(map(" ".join, allowed.items())),
-            "X-Content-Type-Options": "nosniff",
-            "Referrer-Policy": "no-referrer",
-            "Cache-Control": "no-store",
-        }
+    own = f"style-src {_hash(_part('style.css'))}; script-src {_hash(_part('filter.js'))}"
+    response.headers["Content-Security-Policy"] = (
+        f"default-src 'none'; {own}; connect-src 'self'; form-action 'self'; base-uri 'none'; "
+        "frame-ancestors 'none'"
     )
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["Referrer-Policy"] = "no-referrer"
+    response.headers["Cache-Control"] = "private, no-cache"
     return response
 
 
@@ -97,54 +86,37 @@ class FleetPage:
         if not self.allowed(request.environ, LIST):
             abort(403, f"Policy doesn't allow {LIST} to be performed.")
 
-    def list_hosts(self) -> bytes:
+    def list_hosts(self) -> Response:
         """Answer ``/fleet``."""
-        selection = Selection.from_query(cast("Request", request).query(*QUERY))
+        selection = Selection.from_query(cast("Request", request).query("q", "show"))
         records = self.control.registry.list_services()
-        hosts, not_read = self._observed(records)
+        hosts, _, not_read = self._observed(records)
         fleet = select_hosts(selection, hosts)
         return self._render("fleet.html", not_read, fleet=fleet, selection=selection, groups=GROUPS)
 
-    def show_host(self, host: str) -> bytes:
-        """Answer ``/fleet/{host}``, with the tree of one root, and a provider's consumers."""
-        query = cast("Request", request).query("root", "provider")
+    def show_host(self, host: str) -> Response:
+        """Answer ``/fleet/{host}``, with the tree of one root."""
+        query = cast("Request", request).query("root")
         record = self.control.registry.get_service(host)
         root = query.get("root", record.roots[0] if record.roots else "")
         if root and root not in record.roots:
             abort(404, f"{host} has no root provider {root}")
-        (shown,), not_read = self._observed([record])
+        (shown,), names, not_read = self._observed([record])
         tree: ShownTree | None = None
         if not root:
             not_read = "the agent has not reported a root provider yet"
         elif not not_read:
             tree, not_read = self._read(lambda: self.placement.tree(root))
-        provider, consumers = self._consumers(tree, query.get("provider"))
-        return self._render(
-            "host.html",
-            not_read,
-            host=shown,
-            root=root,
-            tree=tree,
-            provider=provider,
-            consumers=consumers,
-        )
+        values = {"host": shown, "root": root, "tree": tree, "names": names}
+        return self._render("host.html", not_read, **values)
 
-    def _observed(self, records: Sequence[ServiceRecord]) -> tuple[list[Host], str]:
-        """Return the hosts of records; and why Placement was not read, if so."""
+    def _observed(
+        self, records: Sequence[ServiceRecord]
+    ) -> tuple[list[Host], Mapping[str, str], str]:
+        """Return the hosts of records, the names of roots, and why Placement was not read."""
         roots, not_read = self._read(self.placement.roots)
         services = observed_services(records, self.control.down_after, roots)
-        return [Host(each) for each in services], not_read
-
-    def _consumers(
-        self, tree: ShownTree | None, uuid: str | None
-    ) -> tuple[ShownProvider | None, Mapping[str, Mapping[str, int]]]:
-        """Return the provider of the tree with this UUID, and its consumers."""
-        listed = tree.all_providers() if tree else ()
-        provider = next((each for each in listed if each.provider.uuid == uuid), None)
-        if provider is None:
-            return None, {}
-        consumers, _ = self._read(lambda: self.placement.consumers(provider.provider.uuid))
-        return provider, consumers or {}
+        return [Host(each) for each in services], roots.present if roots else {}, not_read
 
     def _read(self, read: Callable[[], T]) -> tuple[T | None, str]:
         """Return what ``read`` returns; or ``None``, and why Placement was not read."""
@@ -155,11 +127,20 @@ class FleetPage:
         except NotRead as err:
             return None, str(err)
 
-    def _render(self, name: str, not_read: str, **values: Any) -> bytes:
+    def _render(self, name: str, not_read: str, **values: Any) -> Response:
+        """Return a page, compressed; its ETag is that of the page without the time at its top."""
         where = "" if not_read else self.placement.url()
         now = datetime.now(UTC)
         text = render_template(name, not_read=not_read, placement=where, now=now, **values)
-        return text.encode("utf-8", "replace")
+        content = text.encode("utf-8", "replace")
+        response = Response(content, mimetype="text/html")
+        known, _, after = text.partition('<time id="as-of"')
+        response.set_etag(_digest(known + after.partition("</time>")[2]), weak=True)
+        response.vary.add("Accept-Encoding")
+        if request.accept_encodings["gzip"]:
+            response.data, response.content_encoding = gzip.compress(content, 5), "gzip"
+        response.make_conditional(request)
+        return response
 
 
 def is_page(environ: dict[str, Any]) -> bool:
@@ -168,4 +149,8 @@ def is_page(environ: dict[str, Any]) -> bool:
 
 
 def _hash(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+    return f"'sha256-{_digest(text)}'"
+
+
+def _digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode("utf-8", "replace")).digest()).decode()

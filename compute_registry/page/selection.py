@@ -1,16 +1,16 @@
-"""The hosts that a list shows and their order, from the URL's query."""
+"""The hosts that a list shows, from the URL's query."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from agent.registry.observed_service import Agreement, ObservedService
 from reportclient.plain_text import natural_key, plain
 
-PER_PAGE = 1000
-"""Hosts on a page; more would be slow in a browser."""
+LISTED = 1000
+"""Hosts in the list, at most; more would be slow in a browser."""
 EVERYBODY = "all"
 
 
@@ -20,20 +20,30 @@ class Host:
 
     service: ObservedService
 
+    @property
+    def name(self) -> str:
+        """The host's name up to the first dot; an address is whole."""
+        host = self.service.record.host
+        name, _, _ = host.partition(".")
+        return host if name.isdecimal() else name
+
+    @property
+    def domain(self) -> str:
+        """What follows :attr:`name`, with its dot; empty if there is nothing."""
+        return self.service.record.host.removeprefix(self.name)
+
     def notes(self) -> Iterator[tuple[str, bool]]:
         """Yield what there is to say of the host, and whether that is an error."""
         record, service = self.service.record, self.service
         for condition in service.conditions():
             yield condition.text, True
         if service.placement is Agreement.ABSENT:
-            text = f"{service.absent} of {len(record.roots)} root providers are not in Placement"
-            yield f"{text}. On the host: computectl status", True
+            yield f"{service.absence}. On the host: computectl status", True
         elif service.placement is Agreement.DIFFERS:
-            roots = f"{service.with_trait} of {len(record.roots)} root providers"
-            yield f"Placement differs: {roots} disabled. On the host: computectl audit", True
+            yield f"{service.difference}. On the host: computectl audit", True
         if record.forced_down:
             yield f"computectl service force-down {record.host} --unset takes that back", False
-        elif not service.up and not record.unreadable:
+        elif not service.up:
             yield "no heartbeat arrives. On the host: systemctl status compute-agent", True
         if record.degraded:
             yield f"degraded: {record.degraded_short}", True
@@ -67,21 +77,10 @@ GROUPS: Mapping[str, Callable[[Host], bool]] = {
     "enabled": lambda host: not host.service.record.disabled,
     "disabled": lambda host: host.service.record.disabled,
     "attached": lambda host: host.service.record.attached,
-    "differing": lambda host: host.service.placement.wrong,
-    "contested": lambda host: host.service.record.contested_by is not None,
-    "unreadable": lambda host: host.service.record.unreadable,
+    "Placement differs": lambda host: host.service.placement.wrong,
+    "used by two agents": lambda host: host.service.record.contested_by is not None,
 }
 """Groups of hosts by name, with their predicates.  One without hosts is not offered."""
-
-_ORDERS: Mapping[str, Callable[[Host], Any]] = {
-    "attention": lambda host: host.service.attention,
-    "host": lambda host: natural_key(host.service.record.host),
-    "state": lambda host: (host.service.up, host.service.record.forced_down),
-    "status": lambda host: (not host.service.record.disabled, _or_never(host.service.since)),
-    "placement": lambda host: host.service.placement,
-    "heartbeat": lambda host: _or_never(host.service.record.silent_for),
-    "agent": lambda host: natural_key(host.service.record.agent_version),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,87 +89,42 @@ class Selection:
 
     text: str = ""
     group: str = EVERYBODY
-    order: str = "attention"
-    descending: bool = False
-    page: int = 1
 
     @classmethod
     def from_query(cls, query: Mapping[str, str]) -> "Selection":
         """Return the selection of a URL's query; invalid values are ignored."""
-        group, order, page = (query.get(name, "") for name in ("show", "sort", "page"))
-        return cls(
-            query.get("q", "").strip(),
-            group if group in GROUPS else EVERYBODY,
-            order if order in _ORDERS else "attention",
-            query.get("order") == "desc",
-            int(page) if page.isascii() and page.isdigit() and 0 < int(page[:9]) < 10**6 else 1,
-        )
+        group = query.get("show", "")
+        return cls(query.get("q", "").strip(), group if group in GROUPS else EVERYBODY)
 
     def link(self, **changes: Any) -> str:
         """Return the query of this list with ``changes``."""
-        other = replace(self, **{"page": 1, **changes})
-        parameters = {
-            "q": other.text,
-            "show": other.group if other.group != EVERYBODY else "",
-            "sort": other.order if other.order != "attention" else "",
-            "order": "desc" if other.descending else "",
-            "page": str(other.page) if other.page > 1 else "",
-        }
+        other = replace(self, **changes)
+        parameters = {"q": other.text, "show": other.group if other.group != EVERYBODY else ""}
         return "?" + urlencode({name: text for name, text in parameters.items() if text})
 
-    def by(self, order: str) -> str:
-        """Return the query of the list in this order, reversed if it is in this order already."""
-        return self.link(order=order, descending=order == self.order and not self.descending)
 
-    def direction(self, order: str) -> str:
-        """Return the value of ``aria-sort`` for a column."""
-        if order != self.order:
-            return "none"
-        return "descending" if self.descending else "ascending"
+class Fleet(NamedTuple):
+    """A list: the first of the ``found`` hosts that match; ``counts`` are of all, by group.
 
-
-@dataclass(frozen=True, slots=True)
-class Fleet:
-    """A list of hosts: ``hosts`` of the ``found`` that match; ``counts`` are of all.
-
-    ``domain`` is what all host names of the fleet end with, such as ``.example.org``.
+    ``domain``, with a dot before it, ends the names of more than half of all hosts.
     """
 
     hosts: Sequence[Host]
     found: int
     counts: Mapping[str, int]
-    page: int
-    pages: int
     domain: str
 
 
 def select_hosts(selection: Selection, hosts: Sequence[Host]) -> Fleet:
-    """Return one page of the hosts; the last one if there are not so many pages."""
+    """Return the hosts of a list, those that need attention first."""
     counts = {name: sum(map(belongs, hosts)) for name, belongs in GROUPS.items()}
     text = selection.text.casefold()
     group = filter(GROUPS[selection.group], hosts)
     matching = [host for host in group if not text or text in host.words]
-    matching.sort(key=_ORDERS["host"])
-    matching.sort(key=_ORDERS[selection.order], reverse=selection.descending)
-    pages = max(1, -(-len(matching) // PER_PAGE))
-    page = min(selection.page, pages)
-    shown = matching[(page - 1) * PER_PAGE : page * PER_PAGE]
-    domain = common_domain(host.service.record.host for host in hosts)
-    return Fleet(shown, len(matching), counts, page, pages, domain)
-
-
-def common_domain(names: Iterable[str]) -> str:
-    """Return the domain that all names have, with its dot, or nothing.
-
-    >>> common_domain(["a1.rack1.example.org", "a2.rack2.example.org"])
-    '.example.org'
-    """
-    domains = {name.partition(".")[2] for name in names}
-    parts = [domain.split(".")[::-1] for domain in domains]
-    common = takewhile(lambda each: len(set(each)) == 1, zip(*parts, strict=False))
-    domain = ".".join(reversed([part for part, *_ in common]))
-    return f".{domain}" if domain else ""
-
-
-def _or_never(seconds: float | None) -> float:
-    return float("inf") if seconds is None else seconds
+    matching.sort(key=lambda each: (each.service.attention, natural_key(each.service.record.host)))
+    labels = (host.domain.split(".")[1:] for host in hosts)
+    ends = Counter(
+        "".join(f".{label}" for label in each[at:]) for each in labels for at in range(len(each))
+    )
+    domain = max((end for end, n in ends.items() if n * 2 > len(hosts)), key=len, default="")
+    return Fleet(matching[:LISTED], len(matching), counts, domain)

@@ -11,9 +11,8 @@ from agent.reporting.reports import Condition, drains, with_agents_step
 from reportclient.errors import PlacementError
 from reportclient.http import API
 from reportclient.model import Inventory, Provider
-from reportclient.observed_tree import NEARLY_FULL, ObservedTree, read_tree, sharing_providers
+from reportclient.observed_tree import ObservedTree, read_tree, sharing_providers
 from reportclient.plain_text import in_natural_order
-from reportclient.reader import part_of
 from reportclient.request_filter import DISABLED
 
 READS_AT_ONCE = 4
@@ -27,15 +26,6 @@ class NotRead(Exception):
     """Placement can't be read, or does not have it; the text says why."""
 
 
-class ShownTotal(NamedTuple):
-    """One resource class of a whole tree; amounts in its unit."""
-
-    resource_class: str
-    capacity: int
-    used: int
-    nearly_full: bool
-
-
 class ShownInventory(NamedTuple):
     """A row of a provider's table: one resource class; amounts in its unit."""
 
@@ -44,9 +34,6 @@ class ShownInventory(NamedTuple):
     """With the defaults of what Placement left out."""
     capacity: int
     used: int
-    nearly_full: bool
-    problem: str
-    """``drained``, ``draining``, ``over capacity`` or nothing."""
 
 
 class ShownProvider(NamedTuple):
@@ -64,18 +51,15 @@ class ShownProvider(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShownTree:
-    """A tree, parents first, and the sharing providers by the aggregates they share through."""
+    """A tree, parents first, and the sharing providers by the aggregates they share through.
 
-    totals: Sequence[ShownTotal]
+    ``totals``: by resource class, the capacity of the tree and how much of it is used.
+    """
+
+    totals: Mapping[str, tuple[int, int]]
     providers: Sequence[ShownProvider]
     sharing: Sequence[tuple[Sequence[str], Sequence[ShownProvider]]]
     drains: Sequence[Condition]
-
-    def all_providers(self) -> Iterator[ShownProvider]:
-        """Yield the providers of the tree, and the sharing ones."""
-        yield from self.providers
-        for _, providers in self.sharing:
-            yield from providers
 
 
 @dataclass(slots=True)
@@ -90,15 +74,6 @@ class PlacementReads:
     def roots(self) -> Roots:
         """Return the roots.  :raises NotRead: Placement can't be read."""
         return self._read(self._roots.read)
-
-    def consumers(self, provider: str) -> dict[str, Mapping[str, int]]:
-        """Return the consumers of a provider by UUID, with the amounts by resource class.
-
-        :raises NotRead: Placement can't be read.
-        """
-        path = f"/resource_providers/{provider}/allocations"
-        held = self._read(lambda api: part_of(path, "allocations", api))
-        return {consumer: held[consumer]["resources"] for consumer in sorted(held)}
 
     def tree(self, root: str) -> ShownTree:
         """Return the tree of a root provider.
@@ -132,15 +107,9 @@ def shown_tree(tree: ObservedTree) -> ShownTree:
         for row in provider.inventory:
             capacity, used = amounts.get(row.resource_class, (0, 0))
             amounts[row.resource_class] = capacity + row.capacity, used + row.used
-    return ShownTree(
-        [
-            ShownTotal(name, capacity, used, used > capacity * NEARLY_FULL)
-            for name, (capacity, used) in sorted(amounts.items())
-        ],
-        providers,
-        [(names, [_shown(p, tree) for p in others]) for names, others in sharing.items()],
-        [*drains(tree.snapshot, tree.usage.draining, {})],
-    )
+    shared = [(names, [_shown(p, tree) for p in others]) for names, others in sharing.items()]
+    draining = list(drains(tree.snapshot, tree.usage.draining, {}))
+    return ShownTree(dict(sorted(amounts.items())), providers, shared, draining)
 
 
 def _nested(tree: ObservedTree) -> Iterator[ShownProvider]:
@@ -158,32 +127,14 @@ def _shown(provider: Provider, tree: ObservedTree, depth: int = 0) -> ShownProvi
     root = tree.snapshot.providers[tree.root].name
     short = provider.name.removeprefix(root).lstrip("_-./: ") if depth else ""
     used_amounts = (tree.usage.usages or {}).get(provider.uuid, {})
-    inventory = []
-    for resource_class, stored in sorted(provider.inventory.items()):
-        record, capacity = stored.with_defaults(None), stored.capacity
-        used = used_amounts.get(resource_class, 0)
-        drained = "draining" if used else "drained"
-        over = "over capacity" if used > capacity else ""
-        inventory.append(
-            ShownInventory(
-                resource_class,
-                record,
-                capacity,
-                used,
-                nearly_full=used > capacity * NEARLY_FULL,
-                problem=drained if (record.reserved or 0) >= record.total > 0 else over,
-            )
-        )
+    inventory = [
+        ShownInventory(name, stored.with_defaults(None), stored.capacity, used_amounts.get(name, 0))
+        for name, stored in sorted(provider.inventory.items())
+    ]
     traits = sorted(
-        provider.traits,
-        key=lambda trait: (trait != DISABLED, not trait.startswith("CUSTOM_"), trait),
+        provider.traits, key=lambda name: (name != DISABLED, not name.startswith("CUSTOM_"), name)
     )
-    return ShownProvider(
-        provider,
-        short or provider.name,
-        depth,
-        tree.usage.generations.get(provider.uuid),
-        tree.usage.consumers.get(provider.uuid, 0),
-        inventory,
-        traits,
-    )
+    usage = tree.usage
+    generation, consumers = usage.generations.get(provider.uuid), usage.consumers.get(provider.uuid)
+    name = short or provider.name
+    return ShownProvider(provider, name, depth, generation, consumers or 0, inventory, traits)

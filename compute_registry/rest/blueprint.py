@@ -1,17 +1,18 @@
-"""The compute API: the routes of ``policy.CALLS``, the versions for discovery, and its errors."""
+"""The compute API: its routes, the versions for discovery, and its errors."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from flask import Blueprint, Flask, Response, abort, g, request
+from flask import Blueprint, Flask, Response, abort, g, redirect, request, url_for
 from flask.typing import ResponseReturnValue
 from werkzeug.exceptions import HTTPException, default_exceptions
 from werkzeug.routing import BaseConverter
 
 from agent.registry import errors
 from agent.registry.control import Control
-from compute_registry.rest.policy import CALLS, Allowed, Call
+from compute_registry.rest import services
+from compute_registry.rest.policy import DELETE, LIST, UPDATE, Allowed
 from compute_registry.rest.request import HEADERS, NEWEST, OLDEST, Request
 
 _UPDATED = "2013-07-23T11:33:21Z"
@@ -45,25 +46,33 @@ class Base(BaseConverter):
 
 def add_api(app: Flask, control: Control, allowed: Allowed) -> None:
     """Add the API's routes to the application; ``allowed`` decides by caller and policy rule."""
+
+    def add(method: str, path: str, answer: Callable[..., ResponseReturnValue], rule: str) -> None:
+        def view(base: str, **ids: str) -> ResponseReturnValue:  # noqa: ARG001
+            if not allowed(request.environ, rule):
+                abort(403, f"Policy doesn't allow {rule} to be performed.")
+            return answer(control, cast("Request", request), *ids.values())
+
+        api.add_url_rule(path, f"{method} {path}", view, methods=[method])
+
     app.url_map.converters["base"] = Base
     api = Blueprint("api", __name__, url_prefix="/<base:base>")
     api.before_request(_read_version)
     api.after_request(_name_version)
-    for call in CALLS:
-        path, endpoint = call.path.replace("{id}", "<id>"), f"{call.method} {call.path}"
-        api.add_url_rule(path, endpoint, _view(call, control, allowed), methods=[call.method])
+    add("GET", "/os-services", services.list_services, LIST)
+    add("GET", "/os-services/<id>", services.show_service, LIST)
+    add("PUT", "/os-services/<id>", services.update_service, UPDATE)
+    add("DELETE", "/os-services/<id>", services.delete_service, DELETE)
     app.register_blueprint(api)
-    app.add_url_rule("/", "versions", lambda: {"versions": [_description()]})
+    app.add_url_rule("/", "versions", _versions)
     app.add_url_rule("/v2.1", "version", lambda: {"version": _description()})
 
 
-def _view(call: Call, control: Control, allowed: Allowed) -> Any:
-    def answer(base: str, **ids: str) -> ResponseReturnValue:  # noqa: ARG001
-        if not allowed(request.environ, call.rule):
-            abort(403, f"Policy doesn't allow {call.rule} to be performed.")
-        return call.answer(control, cast("Request", request), *ids.values())
-
-    return answer
+def _versions() -> ResponseReturnValue:
+    """Return the API's versions; a browser is led to the page."""
+    if request.accept_mimetypes.best_match(("application/json", "text/html")) == "text/html":
+        return redirect(url_for("page.fleet"))
+    return {"versions": [_description()]}
 
 
 def _read_version() -> None:

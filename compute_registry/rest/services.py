@@ -13,52 +13,26 @@ from microversion_parse import Version
 from agent.registry import checks, errors
 from agent.registry.control import Control
 from agent.registry.record import ServiceRecord
-from compute_registry.rest.request import UUIDS, Request
-from reportclient.plain_text import plain
+from compute_registry.rest.request import TRUE, UUIDS, Request
 
 if TYPE_CHECKING:
     from compute_registry.store import SqlRegistry
 
-ZONE = "nova"
-"""Nova's default availability zone: all services are in it."""
+BINARY, ZONE = "nova-compute", "nova"
+"""The binary of all services, and Nova's default availability zone, in which all are."""
 OUTCOME = "X-Compute-Agent"
 """Header of the answer to a change of status: the outcome of the call to the agent."""
 FORCED_DOWN = Version(2, 11)
 """The first microversion with ``forced_down``."""
-_TRUE = frozenset({"True", "TRUE", "true", "1", "ON", "On", "on", "YES", "Yes", "yes"})
-_FALSE = frozenset({"False", "FALSE", "false", "0", "OFF", "Off", "off", "NO", "No", "no"})
-
-
-def _schema(properties: Mapping[str, object], *, required: bool = True) -> Mapping[str, Any]:
-    """Return the schema of a body with these properties, required or not, and no others."""
-    return {
-        "type": "object",
-        "required": list(properties) if required else [],
-        "additionalProperties": False,
-        "properties": properties,
-        "description": "a JSON object",
-    }
-
-
-_TEXT = {
-    "type": "string",
-    "minLength": 1,
-    "maxLength": checks.LONGEST,
-    "description": f"a text of 1 to {checks.LONGEST} characters",
+_HOST = frozenset({"host", "binary"})
+_CHANGE = frozenset({"status", "disabled_reason", "forced_down"})
+_FIRST_ACTIONS: Mapping[str, frozenset[str]] = {
+    "enable": _HOST,
+    "disable": _HOST,
+    "disable-log-reason": _HOST | {"disabled_reason"},
+    "force-down": _HOST | {"forced_down"},
 }
-_STATUS = {"enum": ["enabled", "disabled"], "description": "enabled or disabled"}
-_BOOLEAN = {"enum": [True, False, *_TRUE, *_FALSE], "description": "true or false"}
-_FORCED_DOWN = {"forced_down": _BOOLEAN}
-_HOST: dict[str, object] = {"host": _TEXT, "binary": _TEXT}
-_REASON = {"disabled_reason": _TEXT}
-_CHANGE = _schema({"status": _STATUS, **_FORCED_DOWN, **_REASON}, required=False)
-_FIRST_ACTIONS: Mapping[str, Mapping[str, Any]] = {
-    "enable": _schema(_HOST),
-    "disable": _schema(_HOST),
-    "disable-log-reason": _schema(_HOST | _REASON),
-    "force-down": _schema(_HOST | _FORCED_DOWN),
-}
-"""Actions before microversion 2.53, with the schemas of their bodies."""
+"""Actions before microversion 2.53, with the fields of their bodies."""
 
 
 def list_services(control: Control, request: Request) -> ResponseReturnValue:
@@ -69,7 +43,7 @@ def list_services(control: Control, request: Request) -> ResponseReturnValue:
         records = [control.registry.get_service(host)] if host else control.registry.list_services()
     except errors.UnknownHost:
         records = []
-    shown = [record for record in records if not binary or record.binary == binary]
+    shown = [record for record in records if binary in (None, "", BINARY)]
     return {"services": [_as_json(each, control, request.version) for each in shown]}
 
 
@@ -86,7 +60,7 @@ def update_service(control: Control, request: Request, service_id: str) -> Respo
     """
     if request.version < UUIDS:
         return _first_action(control, request, service_id)
-    body = request.body(_CHANGE)
+    body = request.body(frozenset(), _CHANGE)
     status, reason = body.get("status"), body.get("disabled_reason")
     if status is None and reason is not None:
         abort(400, "disabled_reason requires the status disabled in the same request")
@@ -99,14 +73,14 @@ def update_service(control: Control, request: Request, service_id: str) -> Respo
 
 
 def _first_action(control: Control, request: Request, action: str) -> ResponseReturnValue:
-    schema = _FIRST_ACTIONS.get(action)
-    if schema is None or (action == "force-down" and request.version < FORCED_DOWN):
+    fields = _FIRST_ACTIONS.get(action)
+    if fields is None or (action == "force-down" and request.version < FORCED_DOWN):
         abort(
             404, f"os-services/{action} is not served in microversion {request.version}: use 2.53"
         )
-    body = request.body(schema)
+    body = request.body(fields, fields)
     record = control.registry.get_service(body["host"])
-    if record.binary != body["binary"]:
+    if body["binary"] != BINARY:
         abort(400, f"a {body['binary']!a} service can't be updated")
     if action == "force-down":
         record, headers = _change(record, control, request, body)
@@ -125,12 +99,12 @@ def _change(
     """Change ``forced_down`` and ``status`` as the body says; return the record, and headers."""
     host, caller, headers = record.host, request.caller, {}
     if "forced_down" in body:
-        forced_down = body["forced_down"] is True or body["forced_down"] in _TRUE
+        forced_down = body["forced_down"] in {True, *TRUE}
         record = control.force_down(host, caller, forced_down=forced_down)
     if "status" in body:
         disabled, reason = body["status"] == "disabled", body.get("disabled_reason")
         switched = control.switch(host, disabled=disabled, reason=reason, caller=caller)
-        outcome = plain(switched.call_outcome).encode("ascii", "backslashreplace").decode()
+        outcome = switched.outcome.encode("ascii", "backslashreplace").decode()
         record, headers = switched.record, {OUTCOME: outcome}
     return record, headers
 
@@ -155,7 +129,7 @@ def _as_json(record: ServiceRecord, control: Control, version: Version) -> dict[
     """Return a record with the fields that Nova's schema has in this microversion, no others."""
     shown = {
         "id": record.uuid if version >= UUIDS else record.id,
-        "binary": record.binary,
+        "binary": BINARY,
         "host": record.host,
         "zone": ZONE,
         "status": record.status,

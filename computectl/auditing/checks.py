@@ -15,8 +15,7 @@ from agent.reporting.reports import Condition, Severity, with_agents_step
 from computectl.shared.screen import counted
 from reportclient.errors import NotFound, PlacementError
 from reportclient.http import API
-from reportclient.model import Inventory
-from reportclient.observed_tree import amounts_of
+from reportclient.model import Inventory, total_by_class
 from reportclient.plain_text import first_few
 from reportclient.reader import Listed, part_of
 
@@ -96,8 +95,6 @@ def reporting(
     record = service.record
     host = record.host
     yield from service.conditions()
-    if record.unreadable:
-        return
     if record.attached:
         text = "runs in attach mode: nova-compute owns its service, and enables and disables it"
         yield Condition(text, host, Severity.INFO)
@@ -201,7 +198,8 @@ def _conditions(item: Listed, api: API, inventory: InventoryOf) -> Iterator[Cond
 def _beyond(
     name: str, allocations: Mapping[str, Any], inventories: Mapping[str, Inventory]
 ) -> Iterator[Condition]:
-    for resource_class, used in sorted(amounts_of(allocations).items()):
+    amounts = total_by_class(each["resources"] for each in allocations.values())
+    for resource_class, used in sorted(amounts.items()):
         users = [
             user for user in sorted(allocations) if resource_class in allocations[user]["resources"]
         ]

@@ -99,7 +99,8 @@ class FleetAudit:
         self.audit.hosts = max(self.audit.hosts, len(records))
         roots = None
         with self.audit.recording_failures(STATUS):
-            roots = Roots(disabled_roots(self.api), frozenset(existing))
+            names = {uuid: each["name"] for uuid, each in existing.items()}
+            roots = Roots(disabled_roots(self.api), names)
         for item in observed_services(records, self.down_after, roots):
             alive = is_alive(item.record, self.down_after)
             missing = [
@@ -118,11 +119,6 @@ class FleetAudit:
     def _orphans(
         self, records: list[ServiceRecord], hosts: Mapping[str, Listed], ours: Iterable[Listed]
     ) -> None:
-        if broken := [record.host for record in records if record.unreadable]:
-            self.audit.unknown[ORPHANS] = (
-                f"the roots of {', '.join(broken)} are not known: their records are unreadable"
-            )
-            return
         reported = {root for record in records for root in record.roots}
         left = [item for item in ours if item["uuid"] not in reported]
         nodes = [item for item in left if item["uuid"] in hosts]

@@ -29,8 +29,8 @@ from reportclient.calls import http_call
 from reportclient.errors import InUse, Kept, PlacementError, Shared
 from reportclient.http import API
 from reportclient.plain_text import error_text
-from reportclient.reader import consumers_of, provider_by_name
-from reportclient.refusals import explain_errors, name_taken_error
+from reportclient.reader import provider_by_name
+from reportclient.refusals import explain_errors, name_taken_error, users_by_class
 from reportclient.reshape import generations_after, used_providers
 from reportclient.snapshot import EMPTY, Snapshot
 
@@ -190,7 +190,7 @@ def _without_waiting(plan: ops.Plan, tracker: Tracker, api: API) -> ops.Plan:
         try:
             if isinstance(operation, ops.DeleteProvider):
                 refuse_if_shared(had, view.generations, api, operation.kept)
-            users = set(consumers_of(had.uuid, api, besides=wanted)) - moved.keys()
+            users = set(chain(*users_by_class(operation, api).values())) - moved.keys()
             if users or had.uuid in used_providers(moved):
                 errors[had.uuid] = InUse("in use")
         except (Kept, Shared) as err:

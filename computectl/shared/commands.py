@@ -60,7 +60,6 @@ _NEXT_STEPS: Sequence[tuple[type[Exception], str, int]] = (
     (registry.UnknownHost, "computectl service list shows all hosts", UNUSABLE),
     (registry.ReasonRefused, "nothing was changed", UNUSABLE),
     (registry.InputRefused, "nothing was changed", UNUSABLE),
-    (registry.Unreadable, "nothing was changed", UNUSABLE),
     (registry.StillUp, "nothing was deleted", UNUSABLE),
     (registry.Attached, "its agent follows nova-compute", UNUSABLE),
     (registry.HostTaken, "give one of the two agents another [DEFAULT] host", UNUSABLE),
@@ -227,6 +226,9 @@ class DrawnOrListed(OperatorCommand, Lister, Generic[Answer]):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """Print the result as text or as a table, then its conditions; return the exit code."""
+        in_columns = parsed_args.columns or parsed_args.sort_columns
+        if in_columns and parsed_args.formatter == TEXT:
+            parsed_args.formatter = "table"
         answer = self.execute(parsed_args)
         if parsed_args.formatter == TEXT:
             self.print_drawn(answer, parsed_args)

@@ -197,16 +197,21 @@ class Line:
         return self.prefix + BETWEEN.join(text for text, _ in self.texts)
 
 
-def in_columns(lines: Sequence[Line], titles: Sequence[str], screen: Screen) -> Iterator[str]:
-    """Yield the lines with their cells in columns, below the titles if any line has cells."""
+def in_columns(
+    lines: Sequence[Line], titles: Sequence[str], screen: Screen, heading: str = ""
+) -> Iterator[str]:
+    """Yield the lines with their cells in columns, below the titles if any line has cells.
+
+    ``heading``: the title of the names on the left.
+    """
     rows = [line for line in lines if line.cells]
     table = [titles, *(row.cells for row in rows)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    left = max((len(row.left) for row in rows), default=0)
+    left = max((len(heading), *(len(row.left) for row in rows)))
     roomy = left + sum(widths) + len(BETWEEN) * len(widths) <= screen.width
     gap = BETWEEN if roomy else " "
     if rows:
-        yield " " * left + _cells(titles, widths, gap)
+        yield heading.ljust(left) + _cells(titles, widths, gap)
     for line in lines:
         painted = BETWEEN.join(screen.paint(text, style) for text, style in line.texts)
         if line.cells:

@@ -6,6 +6,13 @@ from oslo_config import cfg, types
 
 from drivers import opts as common
 
+_GROUP_HELP = (
+    "Whether devices of one class with the same traits are one provider (one for each NUMA cell"
+    " where cells are reported). Eight or more similar providers, such as the VFs of a GPU, make"
+    " searches for candidates slow. Do not use it with Nova, which expects a provider for each"
+    " device. Changing it moves the inventory together with its allocations, at the next start."
+)
+
 PCI_OPTS = [
     cfg.MultiStrOpt(
         "device_spec",
@@ -31,15 +38,7 @@ PCI_OPTS = [
         " too, with the trait CUSTOM_PHYSNET_<NAME>. Nova gives them to guests as ports and"
         " does not count them in Placement.",
     ),
-    cfg.BoolOpt(
-        "group_devices",
-        default=False,
-        help="Whether devices of one class with the same traits are one provider (one for each"
-        " NUMA cell where cells are reported). Eight or more similar providers make searches"
-        " for candidates slow. Do not use it with Nova, which expects a provider for each"
-        " device. Changing it moves the inventory together with its allocations, at the next"
-        " start.",
-    ),
+    cfg.BoolOpt("group_devices", default=False, help=_GROUP_HELP),
 ]
 
 DEVICES_OPTS = [
@@ -54,15 +53,7 @@ DEVICES_OPTS = [
         " max_instances (on the whole host, at most). A type without addresses is for all"
         " devices that are in no other type's.",
     ),
-    cfg.BoolOpt(
-        "group_mdev_devices",
-        default=False,
-        help="Whether all devices of one class are one provider (one for each NUMA cell where"
-        " cells are reported). Eight or more similar providers, such as the VFs of a GPU, make"
-        " searches for candidates slow. Do not use it with Nova, which expects a provider for"
-        " each device. Changing it moves the inventory together with its allocations, at the next"
-        " start.",
-    ),
+    cfg.BoolOpt("group_mdev_devices", default=False, help=_GROUP_HELP),
 ]
 
 MDEV_TYPE_OPTS = [

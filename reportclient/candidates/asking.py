@@ -3,8 +3,6 @@
 What Placement refuses is an error with Placement's own text; nothing is checked before.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +17,7 @@ from reportclient.candidates.text import parameters, query_string
 from reportclient.errors import TooOld
 from reportclient.forms import parse_microversion
 from reportclient.http import API
+from reportclient.model import total_by_class
 from reportclient.reader import providers_with_trait
 from reportclient.request_filter import DISABLED, forbid_disabled
 
@@ -96,15 +95,8 @@ def _isolated(candidate: AllocationRequest) -> bool:
 
 def _miscounted(request: ResourceRequest, answer: AllocationCandidates) -> int:
     """Return the number of candidates whose total amounts differ from the requested ones."""
-    wanted = _in_all(group.resources for group in request.by_suffix().values())
+    wanted = total_by_class(group.resources for group in request.by_suffix().values())
     return sum(
-        _in_all(candidate.allocations.values()) != wanted
+        total_by_class(candidate.allocations.values()) != wanted
         for candidate in answer.allocation_requests
     )
-
-
-def _in_all(parts: Iterable[Mapping[str, int]]) -> Counter[str]:
-    total: Counter[str] = Counter()
-    for resources in parts:
-        total.update(resources)
-    return total

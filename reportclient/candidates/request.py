@@ -59,7 +59,11 @@ class RequestGroup:
         parameter = f"required{suffix}"
         traits = read_traits(_as_list(required), parameter)
         aggregates = read_aggregates(_as_list(member_of), f"member_of{suffix}")
-        tree = None if in_tree is None else read_uuid(in_tree, f"in_tree{suffix}")
+        try:
+            name = f"in_tree{suffix}={in_tree}"
+            tree = None if in_tree is None else canonical_uuid(in_tree.strip(), name)
+        except ValueError as err:
+            raise BadQuery(str(err)) from None
         return cls(dict(resources or {}), *traits, *aggregates, tree)
 
     def __bool__(self) -> bool:
@@ -114,21 +118,16 @@ def read_traits(values: Iterable[str], parameter: str) -> tuple[AnyOf, frozenset
         if not all(terms) or FORBIDDEN in terms:
             raise BadQuery(f"{parameter}={value}: a name is missing")
         if value.startswith(ANY_OF):
-            required.add(_alternatives(terms, value, parameter))
+            for mixed in (term for term in terms if term.startswith(FORBIDDEN)):
+                raise BadQuery(
+                    f"{parameter}={value}: alternatives can't be mixed with a forbidden trait; "
+                    f"give {parameter} once more, with {mixed} alone"
+                )
+            required.add(frozenset(terms))
             continue
         forbidden |= {term[1:] for term in terms if term.startswith(FORBIDDEN)}
         required |= {frozenset([term]) for term in terms if not term.startswith(FORBIDDEN)}
     return frozenset(required), frozenset(forbidden)
-
-
-def _alternatives(terms: list[str], value: str, parameter: str) -> frozenset[str]:
-    mixed = [term for term in terms if term.startswith(FORBIDDEN)]
-    if mixed:
-        raise BadQuery(
-            f"{parameter}={value}: alternatives can't be mixed with a forbidden trait; "
-            f"give {parameter} once more, with {mixed[0]} alone"
-        )
-    return frozenset(terms)
 
 
 def traits_values(required: AnyOf, forbidden: Iterable[str]) -> list[str]:
@@ -206,11 +205,3 @@ def _amount(text: str, name: str, where: str) -> int:
 def resources_value(resources: Mapping[str, int]) -> str:
     """Return amounts as ``CLASS:AMOUNT,CLASS:AMOUNT``, sorted by class."""
     return ",".join(f"{name}:{amount}" for name, amount in sorted(resources.items()))
-
-
-def read_uuid(value: str, parameter: str) -> str:
-    """Return a UUID in lower case with dashes.  :raises BadQuery: ``value`` is not a UUID."""
-    try:
-        return canonical_uuid(value.strip(), f"{parameter}={value}")
-    except ValueError as err:
-        raise BadQuery(str(err)) from None

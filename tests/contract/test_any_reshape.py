@@ -1,7 +1,5 @@
 """Whatever a reshape moves, Placement accepts it and no guest has more or less than before."""
 
-from __future__ import annotations
-
 import copy
 import random
 from collections import Counter

@@ -1,7 +1,5 @@
 """The client as a library, against the fake and against a real Placement alike."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 
@@ -205,10 +203,7 @@ def test_allocations_move_once_for_each_time_they_were_asked(
     held = dict(client.allocations(ROOT))
     tree.add_traits(ROOT, "HW_CPU_X86_AVX")
     assert client.update(tree, allocations=held).ok
-    with (
-        caplog.at_level("WARNING"),
-        pytest.raises(ValueError, match="call Client.allocations"),
-    ):
+    with caplog.at_level("WARNING"), pytest.raises(ValueError, match="call Client.allocations"):
         client.update(client.tree(ROOT), allocations=held)
     with pytest.raises(ZeroDivisionError):
         client.edit(ROOT, lambda tree: 1 / 0)

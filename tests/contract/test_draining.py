@@ -1,7 +1,5 @@
 """What guests still use is kept, closed to new ones, named, and goes when it is free."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,6 +28,14 @@ def with_leaf_in_use(any_placement, **rules):
 
 def without_leaf(driver):
     driver.edit = lambda tree, allocations: tree.remove(f"{NODE}_leaf1")
+
+
+def draining_leaf(any_placement, **rules):
+    """The same, once the driver has left it out."""
+    agent, driver, guest = with_leaf_in_use(any_placement, **rules)
+    without_leaf(driver)
+    agent.period(1.0)
+    return agent, driver, guest
 
 
 def leaf_inventory(any_placement):
@@ -84,9 +90,7 @@ def test_a_device_allocated_since_the_last_read_is_drained_at_once(any_placement
 
 
 def test_draining_costs_no_call_between_verifications_and_delays_nothing(any_placement):
-    agent, driver, _ = with_leaf_in_use(any_placement)
-    without_leaf(driver)
-    agent.period(1.0)
+    agent, driver, _ = draining_leaf(any_placement)
     report = agent.period(1.0)
     assert report.calls == 0
     assert report.texts(Severity.INFO), "it is still told"
@@ -96,9 +100,7 @@ def test_draining_costs_no_call_between_verifications_and_delays_nothing(any_pla
 
 def test_a_freed_device_goes_within_minutes_of_a_look_at_its_consumers(any_placement):
     """Long before the next verification; each look is one call, at doubled gaps."""
-    agent, driver, guest = with_leaf_in_use(any_placement, verify_every=1e6)
-    without_leaf(driver)
-    agent.period(1.0)
+    agent, driver, guest = draining_leaf(any_placement, verify_every=1e6)
     gap = agent.rules.period
     looked = [agent.period(gap).calls for _ in range(7)]
     assert looked == [1, 0, 1, 0, 0, 0, 1]
@@ -109,9 +111,7 @@ def test_a_freed_device_goes_within_minutes_of_a_look_at_its_consumers(any_place
 
 
 def test_what_an_operator_deletes_while_it_drains_delays_no_other_write(any_placement):
-    agent, driver, guest = with_leaf_in_use(any_placement, verify_every=1e6)
-    without_leaf(driver)
-    agent.period(1.0)
+    agent, driver, guest = draining_leaf(any_placement, verify_every=1e6)
     any_placement.stranger.delete_allocation(guest)
     any_placement.stranger.delete_provider(LEAF)
     driver.inventories[NODE] = {"VCPU": {"total": 7}}
@@ -134,9 +134,7 @@ def test_a_freed_class_goes_though_other_classes_of_the_device_are_in_use(any_pl
 
 
 def test_a_device_that_its_driver_mentions_no_more_goes_on_draining(any_placement):
-    agent, driver, guest = with_leaf_in_use(any_placement)
-    without_leaf(driver)
-    agent.period(1.0)
+    agent, driver, guest = draining_leaf(any_placement)
     driver.edit, driver.size = (lambda tree, allocations: None), 1
     agent.period(1.0)
     assert agent.period(1.0).calls == 0

@@ -1,7 +1,5 @@
 """The fake answers as a real Placement does: each scenario is sent to both."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -342,9 +340,7 @@ SCENARIOS: dict[str, list[Step]] = {
         ("PUT", f"/allocations/{GUEST}", typed(3, "INSTANCE", root={"VCPU": 1})),
         *EVERYTHING,
     ],
-    "a client that asks for too much": [
-        ("GET", "/resource_providers", None, "1.40"),
-    ],
+    "a client that asks for too much": [("GET", "/resource_providers", None, "1.40")],
 }
 
 

@@ -1,7 +1,5 @@
 """Periods in which something is wrong: what is kept, what goes on, and what is told once."""
 
-from __future__ import annotations
-
 import pytest
 
 from drivers.api import DriverNotReady, ReshapeNeeded
@@ -259,9 +257,7 @@ def test_wrong_capabilities_are_their_drivers_error_and_change_nothing(fake_plac
     assert {"CUSTOM_GOLD", "COMPUTE_VOLUME_MULTI_ATTACH"} <= agent.seen(NODE).traits
 
 
-def test_types_of_images_that_an_operator_excludes_are_no_traits(
-    fake_placement,
-):
+def test_types_of_images_that_an_operator_excludes_are_no_traits(fake_placement):
     agent = Agent(fake_placement, tree_of(0), images_excluded=frozenset({"raw", "unknown"}))
     fake_placement.stranger.create_provider(NODE, uuid=ROOT)
     fake_placement.stranger.add_trait(ROOT, "COMPUTE_IMAGE_TYPE_RAW")

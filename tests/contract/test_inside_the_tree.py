@@ -1,7 +1,5 @@
 """A client writes nothing outside of its tree, and is ok only where Placement has what was set."""
 
-from __future__ import annotations
-
 import pytest
 
 from reportclient.client import Client, NotOwned
@@ -135,9 +133,7 @@ def test_a_child_in_the_place_of_a_root_is_told_from_one(nova: World, client: Cl
         client.tree(GRANDCHILD)
 
 
-def test_an_agents_child_with_the_uuid_of_a_foreign_root_changes_no_root(
-    any_placement,
-) -> None:
+def test_an_agents_child_with_the_uuid_of_a_foreign_root_changes_no_root(any_placement) -> None:
     device = f"{NODE}_dev1"
     agent = Agent(any_placement, Small(inventory()), Small(devices(device)))
     theirs = any_placement.stranger.create_provider("theirs", child_uuid(device))

@@ -1,7 +1,5 @@
 """A device that is missing for a while: what others have put there stays."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -31,8 +29,7 @@ def test_a_device_that_comes_back_has_what_others_had_set(any_placement, attache
     if attached:
         stranger.create_provider(NODE, ROOT)
     driver = Small(listed("card0", "card1"), [NODE])
-    agent = Agent(any_placement, driver, attached=attached, verify_every=1e6)
-    agent.settled()
+    agent = Agent(any_placement, driver, attached=attached, verify_every=1e6).settle()
     stranger.add_trait(CARD, RACK), stranger.set_aggregates(CARD, [AGGREGATE])
     removal = lambda tree: tree.exists(CARD) and tree.remove(CARD)  # noqa: E731
     driver.body = removal if explicit else listed("card1")

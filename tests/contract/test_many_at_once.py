@@ -1,7 +1,5 @@
 """Big trees: many requests at the same time, and lists of aggregates that are too long for a URL."""
 
-from __future__ import annotations
-
 import threading
 import uuid
 

@@ -1,7 +1,5 @@
 """What a guest uses is not given to a second one when a host describes it in another way."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -38,8 +36,7 @@ def started(
     any_placement, classes: dict[str, int], name: str = "card", state: Path | None = None
 ) -> tuple[Agent, Listing]:
     driver = Listing(name, classes)
-    agent = Agent(any_placement, driver, state=state)
-    agent.settled()
+    agent = Agent(any_placement, driver, state=state).settle()
     return agent, driver
 
 
@@ -59,8 +56,7 @@ def test_the_new_class_of_a_card_in_use_comes_when_its_guest_has_gone(any_placem
             any_placement.stranger.put_allocation({CARD: {NEW: 1}})
     (text,) = report.texts(Severity.INFO)
     assert f"{OLD} is in use by {guest}" in text and f"{NEW} is reported" in text
-    agent.restart()
-    agent.period()
+    agent.restart().period()
     assert amounts(any_placement) == {OLD: (1, 1)}
     any_placement.stranger.delete_allocation(guest)
     agent.period()
@@ -107,8 +103,7 @@ def test_a_partition_is_offered_once_larger_ones_in_use_leave_room(any_placement
     assert f"{OLD} is in use by" in text and all(guest in text for guest in guests)
     assert text.endswith(f"{OLD} is reduced when enough of them are gone, and {NEW} is reported")
     assert agent.period(1.0).calls == 0
-    agent.restart()
-    agent.period()
+    agent.restart().period()
     assert amounts(any_placement) == {OLD: (2, 2)}
     any_placement.stranger.delete_allocation(guests[0])
     agent.period()
@@ -193,8 +188,7 @@ def begun(placement, tmp_path, attached: bool, *devices: Device) -> tuple[Agent,
     driver = Listing()
     driver.parts = [*devices]
     rules = {"attached": True, "root": ""} if attached else {}
-    agent = Agent(placement, driver, state=tmp_path, **rules)
-    agent.settled()
+    agent = Agent(placement, driver, state=tmp_path, **rules).settle()
     return agent, driver
 
 
@@ -299,8 +293,7 @@ def test_more_numa_cells_offer_what_the_guests_of_fewer_do_not_hold(placement, t
         lambda tree, given: write_report(tree, NODE, HostReport(cells=shape), given) and None
     )
     shape = cells(1)
-    agent = Agent(placement, driver, state=tmp_path)
-    agent.settled()
+    agent = Agent(placement, driver, state=tmp_path).settle()
     home = libvirt_child(ROOT, "numa0")
     for size in (16, 8):
         placement.stranger.put_allocation({home: {"VCPU": size, "MEMORY_MB": 2048 * size}})
@@ -308,8 +301,7 @@ def test_more_numa_cells_offer_what_the_guests_of_fewer_do_not_hold(placement, t
     agent.period()
     assert "needs a reshape" in " ".join(agent.period().texts())
     assert (offered(placement, "VCPU"), offered(placement, "MEMORY_MB")) == (8, 16384)
-    agent.restart()
-    agent.settled()
+    agent.restart().settled()
     assert (offered(placement, "VCPU"), offered(placement, "MEMORY_MB")) == (8, 16384)
     assert len(agent.tracker.view.snapshot) == 1 + count
 

@@ -1,7 +1,5 @@
 """One provider by itself: as many calls as somebody with curl would need, whatever is beside it."""
 
-from __future__ import annotations
-
 import pytest
 
 from reportclient.client import Client
@@ -80,9 +78,7 @@ def test_of_a_provider_that_is_not_known_only_the_changed_part_is_read(world: Wo
     assert second.traits == {"CUSTOM_RESERVED"} == one.traits
 
 
-def test_after_another_clients_write_it_is_read_and_changed_again(
-    world: World, one: OneProvider
-) -> None:
+def test_after_another_clients_write_it_is_read_and_changed_again(world, one: OneProvider) -> None:
     one.create("reservation", ROOT)
     one.set_records(UNIT)
     one.add_traits("CUSTOM_RESERVED")
@@ -112,9 +108,7 @@ def test_a_part_that_was_read_before_another_clients_write_is_read_again(world: 
     assert world.truth().get(SECOND).traits == {"HW_CPU_X86_AVX", "CUSTOM_RESERVED"}
 
 
-def test_names_that_placement_does_not_know_are_created_or_refused(
-    world: World, one: OneProvider
-) -> None:
+def test_names_that_placement_does_not_know_are_created_or_refused(world, one: OneProvider) -> None:
     one.create("reservation", ROOT)
     new = {"CUSTOM_NEW_A": {"total": 1}, "CUSTOM_NEW_B": {"total": 1}}
     asked = calls(world, lambda: one.set_records(new))

@@ -1,7 +1,5 @@
 """The tracker's period: what is asked of Placement, what is written, what is left alone."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -57,13 +55,10 @@ def test_verification_can_be_switched_off_with_or_without_audits(
 
 
 @pytest.mark.parametrize("who", [NODE, DEVICE])
-def test_own_traits_and_aggregates_come_and_go_beside_foreign_ones(
-    any_placement: Any, who: str
-) -> None:
+def test_own_traits_and_aggregates_come_and_go_beside_foreign_ones(any_placement, who: str) -> None:
     """Others' traits and aggregates stay, even those set since the last verification."""
     driver, stranger = Small(devices(DEVICE)), any_placement.stranger
-    agent = Agent(any_placement, driver)
-    agent.settle()
+    agent = Agent(any_placement, driver).settle()
     uuid = ROOT if who == NODE else child_uuid(who)
     stranger.add_trait(uuid, "CUSTOM_FOREIGN")
     stranger.set_aggregates(uuid, [FOREIGN_AGG])
@@ -86,9 +81,7 @@ def test_own_traits_and_aggregates_come_and_go_beside_foreign_ones(
     assert (stranger.traits(uuid), stranger.aggregates(uuid)) == (before, {FOREIGN_AGG})
 
 
-def test_what_another_client_did_and_the_agent_undid_is_named(
-    any_placement: Any, tmp_path: Path
-) -> None:
+def test_what_another_client_did_and_the_agent_undid_is_named(any_placement, tmp_path) -> None:
     """Also what was done while the agent did not run; what is left as it is is not named."""
 
     def body(tree, nodename, allocations=None):
@@ -104,8 +97,7 @@ def test_what_another_client_did_and_the_agent_undid_is_named(
     stranger.set_inventory(uuid, {"CUSTOM_DEVICE": {"total": 5}, "CUSTOM_FOREIGN": {"total": 1}})
     stranger.rename(uuid, "other")
     stranger.add_trait(ROOT, DISABLED)
-    agent.restart()
-    report = agent.period(disabled=False)
+    report = agent.restart().period(disabled=False)
     assert report.undone == (
         f"set traits of {NODE}: {DISABLED}",
         f"set the name of {DEVICE}: other",
@@ -122,8 +114,7 @@ def test_what_another_client_did_and_the_agent_undid_is_named(
 
 def test_a_driver_is_shown_what_others_did_once_it_was_verified(any_placement: Any) -> None:
     driver, stranger = Small(devices(DEVICE)), any_placement.stranger
-    agent = Agent(any_placement, driver)
-    agent.settle()
+    agent = Agent(any_placement, driver).settle()
     stranger.add_trait(ROOT, "CUSTOM_FOREIGN")
     stranger.create_child(child_uuid(DEVICE), "theirs", FOREIGN_CHILD)
     stranger.rename(child_uuid(DEVICE), "renamed by them")
@@ -157,8 +148,7 @@ def test_a_driver_that_raises_is_named_and_stops_no_other(
     error: BaseException, any_placement: Any
 ) -> None:
     first, second = Small(inventory(8)), Small(devices(DEVICE))
-    agent = Agent(any_placement, first, second)
-    agent.settle()
+    agent = Agent(any_placement, first, second).settle()
     first.body = fails(error)
     second.body = devices(DEVICE, f"{NODE}_dev2")
     report = agent.period()
@@ -175,9 +165,7 @@ def test_a_driver_that_raises_is_named_and_stops_no_other(
     assert totals(any_placement) == {"VCPU": 12}
 
 
-def test_nothing_is_written_for_a_new_host_whose_drivers_can_say_nothing(
-    any_placement: Any,
-) -> None:
+def test_nothing_is_written_for_a_new_host_whose_drivers_can_say_nothing(any_placement) -> None:
     agent = Agent(any_placement, Small(fails(DriverNotReady("starting"))))
     report = agent.period(disabled=True)
     assert report.driver_errors and not report.done
@@ -186,8 +174,7 @@ def test_nothing_is_written_for_a_new_host_whose_drivers_can_say_nothing(
 
 def test_the_status_is_written_even_while_no_driver_is_ready(any_placement: Any) -> None:
     driver = Small(inventory())
-    agent = Agent(any_placement, driver)
-    agent.settle()
+    agent = Agent(any_placement, driver).settle()
     driver.body = fails(DriverNotReady("reconnecting"))
     agent.period(disabled=True)
     assert "COMPUTE_STATUS_DISABLED" in any_placement.stranger.traits(ROOT)
@@ -197,12 +184,9 @@ def test_the_status_is_written_even_while_no_driver_is_ready(any_placement: Any)
 # -- identity and capability traits
 
 
-def test_capabilities_come_and_go_and_those_not_named_are_left_alone(
-    any_placement: Any,
-) -> None:
+def test_capabilities_come_and_go_and_those_not_named_are_left_alone(any_placement: Any) -> None:
     driver = Small(inventory(), supports_multiattach=True, supports_extend_volume=False)
-    agent = Agent(any_placement, driver)
-    agent.settle()
+    agent = Agent(any_placement, driver).settle()
     stranger = any_placement.stranger
     base = {"COMPUTE_NODE", OWNER}
     assert stranger.traits(ROOT) == base | {"COMPUTE_VOLUME_MULTI_ATTACH"}
@@ -230,9 +214,7 @@ def test_the_status_is_set_removed_or_left_as_it_is_when_unknown(any_placement: 
         assert (disabled in any_placement.stranger.traits(ROOT)) is expected
 
 
-def test_a_host_that_starts_disabled_says_so_before_it_has_any_inventory(
-    any_placement: Any,
-) -> None:
+def test_a_host_that_starts_disabled_says_so_before_it_has_any_inventory(any_placement) -> None:
     agent = Agent(any_placement, Small(inventory()))
     calls = agent.calls_of(lambda: agent.period(disabled=True))
     path = f"/resource_providers/{ROOT}"
@@ -261,8 +243,7 @@ def test_unknown_names_are_sent_within_an_hour_of_an_upgrade_or_a_restart(
     placement.store.traits.add("HW_OF_THE_FUTURE")
     placement.store.classes.add("FUTURE_THING")
     if restarted:
-        agent.restart()
-        agent.period()
+        agent.restart().period()
     else:
         calls = [agent.period().calls for _ in range(6)]
         assert calls[:5] == [1] * 5, "a verification alone asks for no name"
@@ -272,8 +253,7 @@ def test_unknown_names_are_sent_within_an_hour_of_an_upgrade_or_a_restart(
 
 def test_a_bad_inventory_is_told_every_period_and_costs_no_call(any_placement: Any) -> None:
     first, second = Small(inventory()), Small(devices(DEVICE))
-    agent = Agent(any_placement, first, second)
-    agent.settle()
+    agent = Agent(any_placement, first, second).settle()
     first.body = inventory(0)
     for _ in range(2):
         report = agent.period(after=10.0)
@@ -284,16 +264,13 @@ def test_a_bad_inventory_is_told_every_period_and_costs_no_call(any_placement: A
 
 def test_a_renamed_host_keeps_its_provider(any_placement: Any) -> None:
     driver = Small(inventory())
-    agent = Agent(any_placement, driver)
-    agent.settle()
+    agent = Agent(any_placement, driver).settle()
     driver.nodes = ["host1-renamed"]
     assert agent.period().ok and agent.period().ok
     assert names(any_placement) == {"host1-renamed"}
 
 
-def test_nodes_that_exchange_their_names_are_reported_with_the_old_ones(
-    fake_placement: FakePlacement,
-) -> None:
+def test_nodes_that_exchange_their_names_are_reported_with_the_old_ones(fake_placement) -> None:
     first, second = child_uuid("first"), child_uuid("second")
     driver = Idle(["n1", "n2"])
     driver.get_nodenames_by_uuid = lambda refresh=False: {first: "n1", second: "n2"}  # type: ignore[method-assign]

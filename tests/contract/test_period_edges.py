@@ -1,7 +1,5 @@
 """What one period of one root does at its edges, by the calls that it makes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -44,8 +42,7 @@ def test_a_new_host_is_written_as_soon_as_one_driver_can_say_something(fake_plac
 
 
 def test_drivers_are_asked_while_placement_is_away_once_it_was_read(fake_placement) -> None:
-    agent = Agent(fake_placement, Small(inventory()))
-    agent.settle()
+    agent = Agent(fake_placement, Small(inventory())).settle()
     agent.tracker.root.api = Away()
     agent.drivers[0].body = fails(DriverNotReady("not now"))
     report = agent.period()
@@ -73,9 +70,7 @@ def on_the_root(tree: Any, nodename: str, allocations: Any = None) -> None:
     tree.update_inventory(nodename, {"VCPU": {"total": 8}, GUEST_CLASS: {"total": 4}})
 
 
-def test_reshape_needed_although_allocations_were_passed_is_an_error(
-    fake_placement,
-) -> None:
+def test_reshape_needed_although_allocations_were_passed_is_an_error(fake_placement) -> None:
     def never_moves(_tree: Any, _nodename: str, _allocations: Any) -> None:
         raise ReshapeNeeded
 
@@ -86,8 +81,7 @@ def test_reshape_needed_although_allocations_were_passed_is_an_error(
 
 @pytest.fixture
 def guest_on_root(fake_placement) -> Agent:
-    agent = Agent(fake_placement, Small(on_the_root), reshape_when_running=True)
-    agent.settle()
+    agent = Agent(fake_placement, Small(on_the_root), reshape_when_running=True).settle()
     fake_placement.stranger.put_allocation({ROOT: {GUEST_CLASS: 1, "VCPU": 1}})
     return agent
 
@@ -149,8 +143,7 @@ def test_a_forecast_leaves_a_contested_trait_until_its_time(fake_placement) -> N
     def denies(tree: Any, nodename: str, allocations: Any = None) -> None:
         tree.remove_traits(nodename, CONTESTED)
 
-    agent = Agent(fake_placement, Small(denies))
-    agent.settle()
+    agent = Agent(fake_placement, Small(denies)).settle()
     for _ in range(3):
         fake_placement.stranger.add_trait(ROOT, CONTESTED)
         assert agent.period().done
@@ -162,8 +155,7 @@ def test_a_forecast_leaves_a_contested_trait_until_its_time(fake_placement) -> N
 
 def test_a_forecast_names_the_root_that_its_owner_has_not_created(fake_placement) -> None:
     own_root(fake_placement)
-    agent = AttachedAgent(fake_placement, cards())
-    agent.settle()
+    agent = AttachedAgent(fake_placement, cards()).settle()
     for provider in reversed([*agent.view.walk()]):
         fake_placement.stranger.delete_provider(provider.uuid)
     with pytest.raises(RootAwaited, match=f"root provider {agent.tracker.node}:"):
@@ -200,8 +192,7 @@ def test_another_root_is_ours_by_the_operators_own_trait(
     fake_placement, theirs: str, ours: bool
 ) -> None:
     owners = ("OWNER_NOVA", "CUSTOM_OWNER_X")
-    agent = Agent(fake_placement, Small(inventory()), owner_traits=owners)
-    agent.settle()
+    agent = Agent(fake_placement, Small(inventory()), owner_traits=owners).settle()
     stranger = fake_placement.stranger
     stranger.create_provider("storage", POOL)
     stranger.set_traits(POOL, {"MISC_SHARES_VIA_AGGREGATE", theirs})
@@ -216,8 +207,7 @@ def test_another_root_is_ours_by_the_operators_own_trait(
 
 def test_a_report_has_its_node_with_an_error_and_the_number_of_tries(fake_placement) -> None:
     assert Agent(Away(), Small(on_the_root)).period().node == NODE
-    agent = Agent(fake_placement, Small(on_the_root))
-    agent.settle()
+    agent = Agent(fake_placement, Small(on_the_root)).settle()
     fake_placement.stranger.add_trait(ROOT, CONTESTED)
     agent.drivers[0].body = whole_root(VCPU=9)
     fake_placement.fail_next("PUT", "inventories", Conflict("another client wrote"))
@@ -226,8 +216,7 @@ def test_a_report_has_its_node_with_an_error_and_the_number_of_tries(fake_placem
 
 
 def test_a_period_that_is_to_stop_writes_nothing_more(fake_placement) -> None:
-    agent = Agent(fake_placement, Small(on_the_root))
-    agent.settle()
+    agent = Agent(fake_placement, Small(on_the_root)).settle()
     agent.drivers[0].body = whole_root(VCPU=9)
     mark = fake_placement.mark()
     assert not agent.tracker.period(agent.now + 1, stop=lambda: True).done
@@ -249,8 +238,7 @@ def test_a_driver_sees_the_generations_of_placement(fake_placement) -> None:
     def looks(tree: Any, nodename: str, _allocations: Any = None) -> None:
         seen.append(tree.data(nodename).generation)
 
-    agent = Agent(fake_placement, Small(looks))
-    agent.settle()
+    Agent(fake_placement, Small(looks)).settle()
     assert seen[-1] == fake_placement.stranger.provider(ROOT)["generation"]
 
 
@@ -267,8 +255,7 @@ def test_what_a_driver_leaves_out_stays_while_its_reshape_may_not_be_done(fake_p
         tree.update_inventory(nodename, {"VCPU": {"total": 8}})
         raise ReshapeNeeded
 
-    agent = Agent(fake_placement, Small(on_the_root))
-    agent.settle()
+    agent = Agent(fake_placement, Small(on_the_root)).settle()
     agent.drivers[0].body = needs
     mark = fake_placement.mark()
     report = agent.period()
@@ -283,8 +270,7 @@ def test_a_driver_removes_no_trait_that_is_the_agents(fake_placement) -> None:
     def removes(tree: Any, nodename: str, _allocations: Any = None) -> None:
         tree.remove_traits(nodename, *traits)
 
-    agent = Agent(fake_placement, Small(removes))
-    agent.settle()
+    agent = Agent(fake_placement, Small(removes)).settle()
     fake_placement.stranger.add_trait(ROOT, DISABLED)
     for _ in range(3):
         assert agent.period().ok
@@ -300,8 +286,7 @@ def test_an_owner_trait_on_a_child_is_removed_by_no_driver(fake_placement) -> No
         if not tree.exists("card"):
             tree.new_child("card", nodename)
 
-    agent = Agent(fake_placement, Small(removes))
-    agent.settle()
+    agent = Agent(fake_placement, Small(removes)).settle()
     card = agent.view.named("card")
     fake_placement.stranger.add_trait(card.uuid, OWNER)
     assert agent.period().ok
@@ -309,8 +294,7 @@ def test_an_owner_trait_on_a_child_is_removed_by_no_driver(fake_placement) -> No
 
 
 def test_a_reshape_that_failed_at_the_start_is_done_later(fake_placement, tmp_path) -> None:
-    agent = Agent(fake_placement, Small(on_the_root), state=tmp_path)
-    agent.settle()
+    agent = Agent(fake_placement, Small(on_the_root), state=tmp_path).settle()
     fake_placement.stranger.put_allocation({ROOT: {GUEST_CLASS: 1, "VCPU": 1}})
     agent.drivers[0].body = moves_to_child
     agent.restart()
@@ -321,8 +305,7 @@ def test_a_reshape_that_failed_at_the_start_is_done_later(fake_placement, tmp_pa
 
 
 def test_an_own_pool_without_its_owner_trait_is_still_the_agents(fake_placement) -> None:
-    agent = Agent(fake_placement, Small(pool("pool", POOL, AGGREGATE, DISK_GB=10)))
-    agent.settle()
+    agent = Agent(fake_placement, Small(pool("pool", POOL, AGGREGATE, DISK_GB=10))).settle()
     assert OWNER in fake_placement.stranger.traits(POOL)
     fake_placement.stranger.remove_trait(POOL, OWNER)
     agent.drivers[0].body = pool("pool", POOL, AGGREGATE, DISK_GB=20)
@@ -337,8 +320,7 @@ def test_only_a_root_beside_nova_compute_hides_children_that_are_to_leave(fake_p
     def looks(tree: Any, _nodename: str, _allocations: Any = None) -> None:
         seen.append(tree.exists(POOL))
 
-    agent = Agent(fake_placement, Small(looks))
-    agent.settle()
+    agent = Agent(fake_placement, Small(looks)).settle()
     fake_placement.stranger.create_child(ROOT, f"disk_removed_{POOL}", POOL)
     agent.period()
     assert seen[-1]

@@ -1,7 +1,5 @@
 """Provider files on the fake and on a real Placement: what they add, and what they never touch."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -34,9 +32,7 @@ def any_host(any_placement, tmp_path: Path) -> Host:
 def started(host: Host, *entries: str) -> Host:
     if entries:
         host.write(*entries)
-    host.start()
-    host.settle()
-    return host
+    return host.start().settle()
 
 
 # -- what they add
@@ -44,14 +40,12 @@ def started(host: Host, *entries: str) -> Host:
 
 def test_one_more_trait_costs_its_name_and_one_write(any_host: Host) -> None:
     started(any_host, entry(EVERY_ROOT, "CUSTOM_GOLD"))
-    any_host.write(entry(EVERY_ROOT, "CUSTOM_GOLD", "CUSTOM_SILVER"))
-    any_host.reload()
+    any_host.reads(entry(EVERY_ROOT, "CUSTOM_GOLD", "CUSTOM_SILVER"))
     assert any_host.calls_of(any_host.period) == [
         "PUT /traits/CUSTOM_SILVER",
         f"PUT /resource_providers/{ROOT}/traits",
     ]
-    any_host.write(entry(EVERY_ROOT, "CUSTOM_SILVER"))
-    any_host.reload()
+    any_host.reads(entry(EVERY_ROOT, "CUSTOM_SILVER"))
     assert any_host.calls_of(any_host.period) == [f"PUT /resource_providers/{ROOT}/traits"]
     assert any_host.custom() == {"CUSTOM_SILVER"}
 
@@ -91,9 +85,7 @@ def test_every_root_but_named_ones_gets_what_is_for_the_compute_node(
     assert host.calls_of(host.periods) == []
 
 
-def test_a_sharing_provider_of_ours_gets_it_once_for_all_nodes(
-    any_placement, tmp_path: Path
-) -> None:
+def test_a_sharing_provider_of_ours_gets_it_once_for_all_nodes(any_placement, tmp_path) -> None:
     def shared(tree, nodename, allocations=None):
         inventory()(tree, nodename)
         tree.add_aggregates(nodename, AGG)
@@ -109,8 +101,7 @@ def test_a_sharing_provider_of_ours_gets_it_once_for_all_nodes(
     host.periods()  # both make it at once: one of them may find it there
     host.settle()
     assert host.totals(STORAGE) == {"DISK_GB": 100, "CUSTOM_SLOT": 2}
-    host.write()
-    host.reload()
+    host.reads()
     host.settle()
     assert (host.totals(STORAGE), host.custom(STORAGE)) == ({"DISK_GB": 100}, set())
 
@@ -122,8 +113,7 @@ def test_what_leaves_the_file_leaves_placement_and_nothing_else_does(any_host: H
     started(any_host, entry(EVERY_ROOT, "CUSTOM_GOLD", CUSTOM_LICENSE=8))
     assert any_host.totals() == {"VCPU": 8, "CUSTOM_LICENSE": 8}
     any_host.stranger.add_trait(ROOT, "CUSTOM_FOREIGN")
-    any_host.write()
-    any_host.reload()
+    any_host.reads()
     any_host.settle()
     assert any_host.totals() == {"VCPU": 8}
     assert any_host.custom() == {"CUSTOM_FOREIGN"}
@@ -136,8 +126,7 @@ def test_an_agent_killed_at_a_write_still_knows_what_is_its_own(
     fake_placement: FakePlacement, tmp_path: Path, part: str, after: bool
 ) -> None:
     host = started(Host(fake_placement, tmp_path, Small(inventory())))
-    host.write(entry(EVERY_ROOT, "CUSTOM_GOLD", CUSTOM_LICENSE=8))
-    host.reload()
+    host.reads(entry(EVERY_ROOT, "CUSTOM_GOLD", CUSTOM_LICENSE=8))
     fake_placement.fail_next("PUT", f"{ROOT}/{part}", Unreachable("killed"), after=after)
     assert not host.period().ok
     host.write()
@@ -151,8 +140,7 @@ def test_a_name_leaves_the_journal_only_once_placement_is_without_it(
 ) -> None:
     host = Host(fake_placement, tmp_path, Small(inventory()))
     started(host, entry(EVERY_ROOT, "CUSTOM_GOLD"))
-    host.write()
-    host.reload()
+    host.reads()
     fake_placement.fail_next("PUT", f"{ROOT}/traits", Unreachable("killed"))
     host.period()
     host.start()
@@ -171,8 +159,7 @@ def test_a_class_in_use_is_drained_until_it_is_free_or_comes_back(any_host: Host
         ([entry(EVERY_ROOT, CUSTOM_LICENSE=9)], 9, 0),
         ([], 9, 9),
     ):
-        any_host.write(*entries)
-        any_host.reload()
+        any_host.reads(*entries)
         report = any_host.period(2 * VERIFY)
         assert (consumer in str(report.texts())) is (reserved > 0)
         record = any_host.stranger.inventory(ROOT)["CUSTOM_LICENSE"]
@@ -198,8 +185,7 @@ def test_a_class_that_a_driver_reports_is_the_drivers(host: Host) -> None:
     )
     assert host.totals(CHILD) == {"CUSTOM_DEVICE": 1, "CUSTOM_SLOT": 2}
     assert host.custom(CHILD) == {"CUSTOM_FAST"}
-    host.write(entry(f"name: {DEVICE}", "CUSTOM_FAST", CUSTOM_SLOT=2))
-    host.reload()
+    host.reads(entry(f"name: {DEVICE}", "CUSTOM_FAST", CUSTOM_SLOT=2))
     host.settle()
     assert host.totals(CHILD) == {"CUSTOM_DEVICE": 1, "CUSTOM_SLOT": 2}
 
@@ -217,8 +203,7 @@ def test_a_sharing_provider_of_somebody_else_is_never_changed(any_host: Host) ->
         [told] = any_host.period(2 * VERIFY).texts()
         assert f"{path}:3: not changed: owned by another service" in told
     assert (any_host.custom(STORAGE), any_host.totals(STORAGE)) == (set(), {})
-    any_host.write()
-    any_host.reload()
+    any_host.reads()
     any_host.settle()
 
 
@@ -233,8 +218,7 @@ def test_a_driver_that_fails_takes_nothing_of_a_file_along(host: Host) -> None:
         assert not host.period().ok
     assert (host.custom(), host.custom(CHILD)) == ({"CUSTOM_GOLD"}, {"CUSTOM_FAST"})
     assert host.totals() == {"VCPU": 8, "CUSTOM_LICENSE": 8}
-    host.write()
-    host.reload()
+    host.reads()
     host.period()
     assert (host.custom(), host.custom(CHILD)) == (set(), set())
     assert host.totals() == {"VCPU": 8}
@@ -288,9 +272,7 @@ def test_a_reshape_carries_what_a_file_added_and_the_guests_that_use_it(
 # -- absent providers
 
 
-def test_a_new_node_makes_nobody_be_called_absent_again(
-    fake_placement: FakePlacement, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_new_node_makes_nobody_be_called_absent_again(fake_placement, tmp_path, caplog) -> None:
     driver = Small(inventory(), ["n1", "n2"])
     host = Host(fake_placement, tmp_path, driver)
     started(host, entry("name: nobody", "CUSTOM_FAST"))
@@ -343,8 +325,7 @@ def test_a_bad_file_changes_nothing_until_it_is_mended(host: Host) -> None:
     [told] = host.nodes.provider_files.degraded().values()
     assert told.startswith(f"{path}:5: providers[0].traits.additional[0]: has to be")
     assert "the last valid files stay in use; correct this, then reload compute-agent" in told
-    host.write(entry(EVERY_ROOT, "CUSTOM_SILVER"))
-    host.reload()
+    host.reads(entry(EVERY_ROOT, "CUSTOM_SILVER"))
     host.settle()
     assert (host.custom(), host.nodes.provider_files.degraded()) == ({"CUSTOM_SILVER"}, {})
 
@@ -352,9 +333,7 @@ def test_a_bad_file_changes_nothing_until_it_is_mended(host: Host) -> None:
 # -- a state directory that fails
 
 
-def test_a_damaged_ledger_is_told_and_nothing_is_taken_away_by_guess(
-    host: Host, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_damaged_ledger_is_told_and_nothing_is_taken_away_by_guess(host: Host, caplog) -> None:
     started(host, entry(EVERY_ROOT, "CUSTOM_GOLD"))
     kept = root_path(host.state, ROOT)
     kept.write_bytes(kept.read_bytes().replace(b"GOLD", b"BOLD"))

@@ -1,7 +1,5 @@
 """Reading, planning and writing, against the fake and against a real Placement alike."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 
@@ -53,81 +51,44 @@ def assert_same(view: View, world: World) -> None:
 # -- writing
 
 
-def test_a_tree_is_created_as_it_is_wished(world: World) -> None:
-    wish = host()
-    view = world.settled(wish)
-    assert set(world.truth().providers) == {ROOT, CHILD, GRANDCHILD, SECOND}
-    truth = world.truth()
-    assert truth.get(GRANDCHILD).parent_uuid == CHILD
-    assert truth.get(ROOT).inventory == {"VCPU": full(8), "MEMORY_MB": full(1024)}
-    assert truth.get(GRANDCHILD).inventory == {"CUSTOM_LINK": full(2)}
-    assert truth.get(ROOT).traits == {"COMPUTE_NODE", "CUSTOM_GOLD"}
-    assert truth.get(ROOT).aggregates == {AGG1}
-    assert_same(view, world)
-    assert not world.planned(view, wish)
-
-
 CHANGES = {
-    "traits": (lambda tree: tree.add_traits(CHILD, "HW_CPU_X86_AVX"), ["PUT traits"]),
-    "no traits": (lambda tree: tree.update_traits(CHILD, []), ["PUT traits"]),
-    "aggregates": (
-        lambda tree: tree.add_aggregates(CHILD, AGG2),
-        ["GET aggregates", "PUT aggregates"],
-    ),
-    "no aggregates": (
-        lambda tree: tree.remove_aggregates(ROOT, AGG1),
-        ["GET aggregates", "PUT aggregates"],
-    ),
-    "inventory": (
-        lambda tree: tree.update_inventory(ROOT, {"VCPU": {"total": 9}}),
-        ["PUT inventories"],
-    ),
-    "no inventory": (lambda tree: tree.update_inventory(ROOT, {}), ["PUT inventories"]),
+    "traits": (lambda t: t.add_traits(CHILD, "HW_CPU_X86_AVX"), "PUT traits"),
+    "no traits": (lambda t: t.update_traits(CHILD, []), "PUT traits"),
+    "aggregates": (lambda t: t.add_aggregates(CHILD, AGG2), "GET aggregates, PUT aggregates"),
+    "no aggregates": (lambda t: t.remove_aggregates(ROOT, AGG1), "GET aggregates, PUT aggregates"),
+    "inventory": (lambda t: t.update_inventory(ROOT, {"VCPU": {"total": 9}}), "PUT inventories"),
+    "no inventory": (lambda t: t.update_inventory(ROOT, {}), "PUT inventories"),
     "a new class": (
-        lambda tree: tree.update_inventory(CHILD, {"CUSTOM_NEW": {"total": 1}}),
-        ["PUT resource_classes", "PUT inventories"],
+        lambda t: t.update_inventory(CHILD, {"CUSTOM_NEW": {"total": 1}}),
+        "PUT resource_classes, PUT inventories",
     ),
-    "a new custom trait": (
-        lambda tree: tree.add_traits(CHILD, "CUSTOM_NEW"),
-        ["PUT traits", "PUT traits"],
-    ),
-    "a rename": (lambda tree: tree.rename(CHILD, "renamed"), ["PUT provider"]),
-    "a renamed root": (lambda tree: tree.rename(ROOT, "renamed"), ["PUT provider"]),
-    "a move": (lambda tree: tree.move(GRANDCHILD, SECOND), ["PUT provider"]),
-    "a move up": (lambda tree: tree.move(GRANDCHILD, ROOT), ["PUT provider"]),
-    "a leaf gone": (lambda tree: tree.remove(SECOND), ["DELETE provider"]),
-    "a subtree gone": (
-        lambda tree: tree.remove(CHILD),
-        ["DELETE provider", "DELETE provider"],
-    ),
-    "a child": (lambda tree: tree.new_child("new", SECOND), ["POST provider"]),
+    "a new custom trait": (lambda t: t.add_traits(CHILD, "CUSTOM_NEW"), "PUT traits, PUT traits"),
+    "a rename": (lambda t: t.rename(CHILD, "renamed"), "PUT provider"),
+    "a renamed root": (lambda t: t.rename(ROOT, "renamed"), "PUT provider"),
+    "a move": (lambda t: t.move(GRANDCHILD, SECOND), "PUT provider"),
+    "a move up": (lambda t: t.move(GRANDCHILD, ROOT), "PUT provider"),
+    "a leaf gone": (lambda t: t.remove(SECOND), "DELETE provider"),
+    "a subtree gone": (lambda t: t.remove(CHILD), "DELETE provider, DELETE provider"),
+    "a child": (lambda t: t.new_child("new", SECOND), "POST provider"),
     "a new parent in between": (
-        lambda tree: (tree.new_child("new", ROOT, OTHER), tree.move(CHILD, OTHER)),
-        ["POST provider", "PUT provider"],
+        lambda t: (t.new_child("new", ROOT, OTHER), t.move(CHILD, OTHER)),
+        "POST provider, PUT provider",
     ),
     "a name handed on": (
-        lambda tree: (tree.rename(CHILD, "renamed"), tree.rename(SECOND, "device")),
-        ["PUT provider", "PUT provider"],
+        lambda t: (t.rename(CHILD, "renamed"), t.rename(SECOND, "device")),
+        "PUT provider, PUT provider",
     ),
     "names swapped": (
-        lambda tree: (
-            tree.rename(CHILD, "x"),
-            tree.rename(SECOND, "device"),
-            tree.rename(CHILD, "second"),
-        ),
-        ["PUT provider", "PUT provider", "PUT provider"],
+        lambda t: (t.rename(CHILD, "x"), t.rename(SECOND, "device"), t.rename(CHILD, "second")),
+        "PUT provider, PUT provider, PUT provider",
     ),
     "a name taken over from one that goes": (
-        lambda tree: (tree.remove(SECOND), tree.new_child("second", CHILD, OTHER)),
-        ["PUT provider", "POST provider", "DELETE provider"],
+        lambda t: (t.remove(SECOND), t.new_child("second", CHILD, OTHER)),
+        "PUT provider, POST provider, DELETE provider",
     ),
     "a name taken over from one whose child stays": (
-        lambda tree: (
-            tree.move(GRANDCHILD, ROOT),
-            tree.remove(CHILD),
-            tree.new_child("device", ROOT, OTHER),
-        ),
-        ["PUT provider", "POST provider", "PUT provider", "DELETE provider"],
+        lambda t: (t.move(GRANDCHILD, ROOT), t.remove(CHILD), t.new_child("device", ROOT, OTHER)),
+        "PUT provider, POST provider, PUT provider, DELETE provider",
     ),
 }
 
@@ -141,7 +102,7 @@ def test_each_change_costs_its_calls_and_arrives(what: str, world: World) -> Non
     outcomes = []
     calls = kinds(world.calls_of(lambda: outcomes.append(world.applied(view, tree))))
     (outcome,) = outcomes
-    assert Counter(calls) == Counter(expected)
+    assert Counter(calls) == Counter(expected.split(", "))
     assert outcome.stopped_by is None and not outcome.failed
     assert world.truth() == as_placement_shows(tree) == outcome.view.snapshot
     assert_same(outcome.view, world)
@@ -217,9 +178,7 @@ def with_a_guest(world: World, tree: ProviderTree) -> tuple[View, str]:
     return world.read(view), guest
 
 
-def test_a_taken_name_fails_with_all_below_and_others_go_on(
-    world: World,
-) -> None:
+def test_a_taken_name_fails_with_all_below_and_others_go_on(world: World) -> None:
     world.stranger.create_provider("device", OTHER)
     view = world.read()
     outcome = world.applied(view, host())
@@ -277,9 +236,7 @@ def change(tree: ProviderTree, what: str) -> None:
 
 
 @pytest.mark.parametrize("what", ["rename", "move"])
-def test_a_rename_does_not_adopt_a_generation_that_a_stranger_moved(
-    what: str, world: World
-) -> None:
+def test_a_rename_does_not_adopt_a_generation_that_a_stranger_moved(what: str, world) -> None:
     """Its reply shows the generation of now; under that we have read nothing yet."""
     view, tree = edited_beside_a_stranger(world)
     if what == "rename":
@@ -303,9 +260,7 @@ def test_a_rename_leaves_a_provider_where_a_stranger_has_moved_it(world: World) 
     assert isinstance(outcome.stopped_by, Conflict) and not outcome.view.certain
 
 
-def test_a_generation_moved_by_allocations_is_no_conflict_once_read(
-    world: World,
-) -> None:
+def test_a_generation_moved_by_allocations_is_no_conflict_once_read(world: World) -> None:
     view = world.settled(host())
     world.stranger.add_trait(ROOT, "CUSTOM_FOREIGN")
     view = world.read(view)
@@ -402,13 +357,11 @@ def test_a_write_whose_answer_was_lost_is_done_once_in_the_end(
 
 @pytest.mark.parametrize("came_through", [True, False])
 @pytest.mark.parametrize("what", ["a rename", "a move", "a leaf gone", "a subtree gone"])
-def test_a_lost_rename_move_or_delete_is_read_first(
-    what: str, came_through: bool, world: World
-) -> None:
+def test_a_lost_rename_move_or_delete_is_read_first(what: str, came_through: bool, world) -> None:
     view = world.settled(host())
     tree = view.edit()
     CHANGES[what][0](tree)
-    method = CHANGES[what][1][0].split()[0]
+    method = CHANGES[what][1].split()[0]
     world.api.fail_next(method, "/resource_providers/", Unreachable("lost"), after=came_through)
     outcome = world.applied(view, tree)
     assert isinstance(outcome.stopped_by, Unreachable)

@@ -1,7 +1,5 @@
 """Inventory moves together with the allocations on it, or not at all."""
 
-from __future__ import annotations
-
 from drivers.api import ReshapeFailed, ReshapeNeeded
 from tests.cost.trees import NODE, ROOT, VERIFY, Agent, leaf_uuid, tree_driver
 

@@ -1,7 +1,5 @@
 """A sharing provider that several hosts use: it goes with the last of them, and nobody is misled."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

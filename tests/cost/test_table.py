@@ -4,8 +4,6 @@ N providers, C consumers with allocations on the tree.  With a real Placement sm
 the large one in ``tools/test.sh --faults``.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from drivers.api import ReshapeNeeded

@@ -1,7 +1,5 @@
 """Drivers and agents for counting: a tree of N providers, reported period by period."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable
 from pathlib import Path

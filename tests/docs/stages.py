@@ -3,8 +3,6 @@
 A public method without arguments is what ``.. do: NAME`` stands for on the pages.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,16 +1,12 @@
 """Each command that a page shows with its output prints it: the pages' transcripts are replayed."""
 
-from __future__ import annotations
-
 import inspect
-from pathlib import Path
 
 import pytest
 
 from reportclient.http import PlacementAPI, token_adapter
 from tests.docs.stages import REPOSITORY, Host, Newcomer, Services
 from tests.integration.transcripts import expect_as_shown, files
-from tests.servers.placement import RealPlacement
 
 STAGES: dict[str, type[Host | Newcomer | Services]] = {
     "computectl": Host,
@@ -23,9 +19,7 @@ STAGES: dict[str, type[Host | Newcomer | Services]] = {
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("page", STAGES)
-def test_commands_print_what_the_page_shows(
-    page: str, placement: RealPlacement, tmp_path: Path
-) -> None:
+def test_commands_print_what_the_page_shows(page: str, placement, tmp_path) -> None:
     document = (REPOSITORY / "docs" / f"{page}.rst").read_text()
     stage = STAGES[page](placement, tmp_path, document)
     deeds = {name: act for name, act in inspect.getmembers(stage, callable) if name[0] != "_"}
@@ -35,9 +29,7 @@ def test_commands_print_what_the_page_shows(
         stage.stop()
 
 
-def test_the_python_of_the_page_on_candidates_runs(
-    placement: RealPlacement, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_python_of_the_page_on_candidates_runs(placement, tmp_path, capsys) -> None:
     document = (REPOSITORY / "docs" / "candidates.rst").read_text()
     Host(placement, tmp_path, document).fleet()
     api = PlacementAPI(token_adapter(placement.url, "admin"))

@@ -1,7 +1,5 @@
 """The site that Sphinx builds of docs: no warnings, and all that is generated is in it."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
@@ -12,6 +10,7 @@ import pytest
 
 from agent import opts
 from driverkit.contract import DriverContract
+from tests.servers.process import completed
 
 pytest.importorskip("furo")
 
@@ -24,9 +23,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built once; a link that leads nowhere, or a page in no table of contents, is an error."""
     output = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
-    done = subprocess.run(
-        [*command, str(DOCS), str(output)], capture_output=True, text=True, timeout=600, check=False
-    )
+    done = completed(*command, str(DOCS), str(output), timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     return output
 

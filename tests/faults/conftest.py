@@ -1,7 +1,5 @@
 """Fixtures of the tests with faults: a scene in this process, and a site with an agent as a process."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator

@@ -4,8 +4,6 @@
 once, so that the next period needs every kind of call.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any

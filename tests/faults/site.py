@@ -8,6 +8,9 @@ from typing import Any
 from uuid import uuid4
 
 from agent.nodes.identity import FILE_NAME
+from agent.registry.checks import StatusChange
+from agent.registry.client import RegistryClient
+from agent.registry.errors import RegistryError
 from reportclient.errors import PlacementError
 from tests.integration.foreign import assert_stranger_untouched, tree_of, with_a_stranger
 from tests.servers.agent import AgentProcess
@@ -64,6 +67,11 @@ class Site:
         script = SCRIPT.format(vcpus=self.vcpus)
         (self.agent.directory / "script.yaml").write_text(script)
 
+    def changes(self) -> None:
+        """It has, and Placement has it soon."""
+        self.change()
+        self.converges()
+
     def is_right(self) -> bool:
         """Whether Placement has what the hypervisor has; not if it can't be asked."""
         try:
@@ -81,6 +89,16 @@ class Site:
         self.agent.until(self.is_right, seconds)
         if foreign:
             assert_stranger_untouched(tree_of(self.placement, self.root))
+
+
+def recorded(client: RegistryClient, *, disabled: bool) -> bool:
+    """Whether an operator's change is in the record; the agent hears of it by its heartbeat."""
+    reason = "a test" if disabled else None
+    try:
+        client.set_status(StatusChange("testhost", disabled=disabled, reason=reason))
+    except RegistryError:
+        return False
+    return True
 
 
 def _totals(tree: dict[str, Any], name: str) -> dict[str, int]:

@@ -1,7 +1,5 @@
 """The message broker: killed, cut off, out of disk, emptied. Reports go on; then calls arrive."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 import subprocess
@@ -85,8 +83,7 @@ def test_reports_go_on_and_calls_arrive_afterwards(site: Site, broker: RabbitMQ,
     site.begin(f"transport_url = {broker.url}\n[registry]\nreport_interval = 1\n")
     eventually(lambda: switched(broker, enabled=False))
     with fault(broker):
-        site.change()
-        site.converges()
+        site.changes()
         assert has_trait(site.placement, site.root), "the switch was forgotten"
     eventually(lambda: switched(broker, enabled=True), within=180)
     site.agent.until(lambda: not has_trait(site.placement, site.root))

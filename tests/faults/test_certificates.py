@@ -1,7 +1,5 @@
 """Certificates that expire under a running agent, and are renewed: nothing is restarted."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -10,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from agent.registry.checks import StatusChange
 from agent.registry.client import RegistryClient
-from agent.registry.errors import RegistryError
-from tests.faults.site import Site
+from tests.faults.site import Site, recorded
 from tests.integration.switched import eventually, has_trait
 from tests.servers.registry import RegistryProcess
 from tests.servers.tls import Authority, SecureMariaDB, SecureRabbitMQ, TlsProxy
@@ -57,21 +53,12 @@ class Centre:
     bus: str
     """Lines of a configuration."""
 
-    def written(self, *, disabled: bool) -> bool:
-        reason = "a test" if disabled else None
-        try:
-            self.client.set_status(StatusChange("testhost", disabled=disabled, reason=reason))
-        except RegistryError:
-            return False
-        return True
-
 
 @pytest.fixture
 def centre(
     site: Site, authority: Authority, tmp_path: Path, transport: Callable[[str], Any]
 ) -> Iterator[Centre]:
     other = Authority(tmp_path / "other")
-    (tmp_path / "registry").mkdir()
     with (
         SecureRabbitMQ(authority, "everybody", "secret") as broker,
         SecureMariaDB(other) as mariadb,
@@ -86,28 +73,25 @@ def centre(
         with registry:
             # Without TLS: this one is to see what the others do.
             plain = broker.secure_url.replace(str(broker.secure_port), str(broker.port))
-            client = RegistryClient.over(transport(plain), timeout=5)
+            client = RegistryClient(transport(plain), timeout=5)
             yield Centre(broker, mariadb, registry, client, bus)
             site.agent.kill()
 
 
 @pytest.mark.parametrize("whose", ["broker", "database"])
 @pytest.mark.needs("rabbitmq", "mariadb")
-def test_that_of_the_broker_and_of_the_registrys_database(
-    site: Site, centre: Centre, whose: str
-) -> None:
+def test_that_of_the_broker_and_of_the_registrys_database(site, centre: Centre, whose: str) -> None:
     broken = centre.broker if whose == "broker" else centre.database
     site.begin(
         f"transport_url = {centre.broker.secure_url}\n"
         f"[registry]\naccess = rpc\nreport_interval = 1\n{centre.bus}"
     )
-    eventually(lambda: centre.written(disabled=True))
+    eventually(lambda: recorded(centre.client, disabled=True))
     site.agent.until(lambda: has_trait(site.placement, site.root))
 
     broken.authority.expire()
     broken.read_certificate()
-    site.change()
-    site.converges()
+    site.changes()
     assert has_trait(site.placement, site.root), "the record was forgotten"
     if whose == "broker":
         told = f"AMQP server on 127.0.0.1:{centre.broker.secure_port} is unreachable: {EXPIRED}"
@@ -118,9 +102,8 @@ def test_that_of_the_broker_and_of_the_registrys_database(
 
     broken.authority.issue()
     broken.read_certificate()
-    eventually(lambda: centre.written(disabled=False), LONG)
+    eventually(lambda: recorded(centre.client, disabled=False), LONG)
     site.agent.until(lambda: not has_trait(site.placement, site.root), LONG)
-    site.change()
-    site.converges()
+    site.changes()
     if whose == "database":
         assert centre.registry.log.count("The database does not answer") == 1

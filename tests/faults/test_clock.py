@@ -1,7 +1,5 @@
 """The machine's clock jumps by an hour, both ways, under a running agent."""
 
-from __future__ import annotations
-
 import subprocess
 from itertools import pairwise
 from pathlib import Path
@@ -12,10 +10,7 @@ from tests.faults.site import Site
 
 SOURCE = Path(__file__).with_name("wrong_clock.c")
 HOUR = 3600
-pytestmark = [
-    pytest.mark.faults,
-    pytest.mark.needs("gcc"),
-]
+pytestmark = [pytest.mark.faults, pytest.mark.needs("gcc")]
 
 
 @pytest.fixture
@@ -37,8 +32,7 @@ def test_periods_and_verifications_go_on(site: Site, wrong_by: Path) -> None:
     site.begin()
     for seconds in (HOUR, 0, -HOUR, HOUR):
         wrong_by.write_text(str(seconds))
-        site.change()
-        site.converges()
+        site.changes()
         # A verification finds what somebody else changed: its time has to come as well.
         site.placement.stranger.remove_trait(site.root, "HW_CPU_X86_AVX2")
         site.converges()

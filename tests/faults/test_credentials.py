@@ -1,7 +1,5 @@
 """401 and Keystone: a new token once, no storm, and the right name for the trouble."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

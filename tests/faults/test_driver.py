@@ -1,7 +1,5 @@
 """A driver that hangs, raises for ever, forks, leaks until the memory limit, and then is well."""
 
-from __future__ import annotations
-
 import resource
 from pathlib import Path
 

@@ -5,8 +5,6 @@ once the fault is gone Placement equals the driver's wish with nothing of a stra
 lost; so it does for an agent that starts again from what was saved in between.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 

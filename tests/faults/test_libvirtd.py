@@ -4,8 +4,6 @@ There is one libvirtd on a machine: as another version it tells another version,
 QEMU, and has the same of everything else.
 """
 
-from __future__ import annotations
-
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -22,10 +20,7 @@ from tests.servers.agent import AgentProcess
 from tests.servers.libvirtd import PrivateLibvirtd, private_libvirtd
 from tests.servers.placement import RealPlacement
 
-pytestmark = [
-    pytest.mark.faults,
-    pytest.mark.needs("gcc"),
-]
+pytestmark = [pytest.mark.faults, pytest.mark.needs("gcc")]
 
 SOURCE = Path(__file__).with_name("other_versions.c")
 LATER = {"LIBVIRT_SAYS": "10004000", "QEMU_SAYS": "8002000"}
@@ -105,9 +100,7 @@ def without_totals(placement: RealPlacement, root: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "upgrade",
-    [upgraded, upgraded_in_the_middle_of_a_period],
-    ids=lambda how: how.__name__,
+    "upgrade", [upgraded, upgraded_in_the_middle_of_a_period], ids=lambda how: how.__name__
 )
 def test_the_traits_of_its_version_come_and_go_and_nothing_else_changes(
     agent: AgentProcess,

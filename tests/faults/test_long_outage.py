@@ -1,7 +1,5 @@
 """An outage of any length costs no more memory than a short one: errors are kept without frames."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Placement and its database: locked, emptied, taken back in time, frozen, killed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sqlite3
@@ -60,8 +58,7 @@ def test_its_database_is_an_older_one(site: Site, tmp_path: Path, replica: bool)
     site.begin()
     back_up(site.placement, tmp_path / "old.sqlite")
     for _ in range(3):
-        site.change()
-        site.converges()
+        site.changes()
     if replica:
         kill(site.placement)
     restore(site.placement, tmp_path / "old.sqlite")

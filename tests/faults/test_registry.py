@@ -1,9 +1,5 @@
 """compute-registry and its database: killed, hung, split. Reports go on; then records are obeyed."""
 
-from __future__ import annotations
-
-import os
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from agent.registry.checks import StatusChange
 from agent.registry.client import RegistryClient
-from agent.registry.errors import RegistryError
-from tests.faults.site import Site
+from tests.faults.site import Site, recorded
 from tests.integration.switched import eventually, has_trait
 from tests.servers.databases import MariaDB
 from tests.servers.rabbitmq import RabbitMQ
@@ -32,15 +26,6 @@ class Centre:
     another: Callable[[], RegistryProcess]
     """A second one, over the same broker and database."""
 
-    def disable(self, disabled: bool) -> bool:
-        """Write the record only; the agent hears of it with its next heartbeat."""
-        try:
-            reason = "a test" if disabled else None
-            self.client.set_status(StatusChange("testhost", disabled=disabled, reason=reason))
-        except RegistryError:
-            return False
-        return True
-
 
 @contextmanager
 def registry_killed(centre: Centre) -> Iterator[None]:
@@ -55,7 +40,7 @@ def one_of_two_killed(centre: Centre) -> Iterator[None]:
     with centre.another() as second:
         centre.registry.kill9()
         for disabled in (False, True):
-            eventually(lambda: centre.disable(disabled), within=180)
+            eventually(lambda: recorded(centre.client, disabled=disabled), within=180)
         centre.registry.start()
         second.kill9()
         yield
@@ -71,28 +56,21 @@ def database_killed(centre: Centre) -> Iterator[None]:
 @contextmanager
 def database_hung(centre: Centre) -> Iterator[None]:
     """As behind a partition: connections stay, and nothing is answered."""
-    assert centre.database.pid is not None
-    os.kill(centre.database.pid, signal.SIGSTOP)
-    yield
-    os.kill(centre.database.pid, signal.SIGCONT)
+    with centre.database.hung():
+        yield
 
 
 @pytest.fixture
 def centre(
-    site: Site,
-    broker: RabbitMQ,
-    mariadb: MariaDB,
-    tmp_path: Path,
-    transport: Callable[[str], Any],
+    site: Site, broker: RabbitMQ, mariadb: MariaDB, tmp_path: Path, transport: Callable[[str], Any]
 ) -> Iterator[Centre]:
     more = f"connection = {mariadb.create('registry')}\n"
 
     def registry(name: str) -> RegistryProcess:
-        (tmp_path / name).mkdir()
         return RegistryProcess(tmp_path / name, transport_url=broker.url, more=more)
 
     with registry("registry") as first:
-        client = RegistryClient.over(transport(broker.url), timeout=5)
+        client = RegistryClient(transport(broker.url), timeout=5)
         yield Centre(first, mariadb, client, lambda: registry("second"))
         site.agent.kill()
 
@@ -107,12 +85,11 @@ def test_reports_go_on_and_the_record_is_obeyed_afterwards(
 ) -> None:
     bus = f"transport_url = {broker.url}\n[registry]\naccess = rpc\nreport_interval = 1\n"
     site.begin(bus)
-    eventually(lambda: centre.disable(True))
+    eventually(lambda: recorded(centre.client, disabled=True))
     site.agent.until(lambda: has_trait(site.placement, site.root))
     with fault(centre):
-        site.change()
-        site.converges()
+        site.changes()
         assert has_trait(site.placement, site.root), "the record was forgotten"
-    eventually(lambda: centre.disable(False), within=180)
+    eventually(lambda: recorded(centre.client, disabled=False), within=180)
     site.agent.until(lambda: not has_trait(site.placement, site.root), 180)
     site.converges()

@@ -1,7 +1,5 @@
 """A reshape at start, VGPU from the root to a child, with everything going wrong around it."""
 
-from __future__ import annotations
-
 import uuid as uuidlib
 
 import pytest

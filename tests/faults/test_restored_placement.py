@@ -1,7 +1,5 @@
 """A Placement that was restored from a backup or rebuilt, under the feet of a running agent."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

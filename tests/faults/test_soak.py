@@ -47,8 +47,7 @@ def live(site: Site, proxy: FaultProxy, seconds: float) -> Size:
     """So long, with a change every few seconds and Placement away now and then."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        site.change()
-        site.converges()
+        site.changes()
         proxy.refuse()
         time.sleep(2)
         proxy.listen()

@@ -1,7 +1,5 @@
 """What is kept on disk: full, read-only, of a later version, taken away."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -53,17 +51,13 @@ def restarted(site: Site) -> None:
 def test_its_disk_is_full_while_it_runs_and_when_it_starts(site: Site, disk: Path) -> None:
     site.begin()
     ballast = fill(disk)
-    site.change()
-    site.converges()
+    site.changes()
     restarted(site)
-    site.change()
-    site.converges()
+    site.changes()
     ballast.unlink()
-    site.change()
-    site.converges()
+    site.changes()
     restarted(site)
-    site.change()
-    site.converges()
+    site.changes()
 
 
 def test_its_disk_is_read_only_when_it_starts(site: Site, disk: Path) -> None:
@@ -72,14 +66,11 @@ def test_its_disk_is_read_only_when_it_starts(site: Site, disk: Path) -> None:
     site.agent.kill()
     mount("-o", "remount,ro", str(disk))
     site.agent.start()
-    site.change()
-    site.converges()
+    site.changes()
     mount("-o", "remount,rw", str(disk))
-    site.change()
-    site.converges()
+    site.changes()
     restarted(site)
-    site.change()
-    site.converges()
+    site.changes()
 
 
 UNPRIVILEGED = ("setpriv", "--bounding-set", "-dac_override,-dac_read_search,-fowner,-chown")
@@ -101,23 +92,18 @@ def unprivileged(site: Site) -> Site:
     return site
 
 
-def test_it_belongs_to_another_user_at_a_start_and_later(
-    unprivileged: Site,
-) -> None:
+def test_it_belongs_to_another_user_at_a_start_and_later(unprivileged: Site) -> None:
     site, state = unprivileged, unprivileged.agent.state_path
     site.begin()
     for _ in range(2):
         belongs_to(NOBODY, state)
-        site.change()
-        site.converges()
+        site.changes()
         site.agent.until_logged(f"{state} belongs to nobody, and this process runs as root")
         site.agent.until_logged(f"chown -R root {state})")
         restarted(site)
-        site.change()
-        site.converges()
+        site.changes()
         belongs_to(0, state)
-        site.change()
-        site.converges()
+        site.changes()
         restarted(site)
         site.converges()
 

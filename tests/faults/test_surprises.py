@@ -1,7 +1,5 @@
 """Single troubles that need a test of their own."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.cost.trees import NODE, OWNER, ROOT, VERIFY, Agent, leaf_uuid, tree_driver

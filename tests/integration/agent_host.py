@@ -1,11 +1,8 @@
 """A host on disk: its configuration, its script for the scripted driver, and its commands."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
-import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -15,6 +12,7 @@ from unittest import mock
 
 from computectl.app import ComputeCtl
 from tests.kit.installed import install
+from tests.servers.process import completed
 
 DOWN_AFTER = 3600
 """Seconds: who was up stays up, however long the commands take."""
@@ -145,15 +143,7 @@ class AgentHost:
         env = {"COLUMNS": "80", "PYTHONIOENCODING": "utf-8", **environ}
         if self.site.exists():
             env.setdefault("PYTHONPATH", str(self.site))
-        done = subprocess.run(
-            [sys.executable, "-c", code, *args],
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            timeout=300,
-            env={**os.environ, **env},
-            check=False,
-        )
+        done = completed(sys.executable, "-c", code, *args, env={**os.environ, **env})
         return Said(done.returncode, done.stdout, done.stderr)
 
 

@@ -1,7 +1,5 @@
 """A place to work as an author of a driver has it: a virtual environment, and a shell in it."""
 
-from __future__ import annotations
-
 import os
 import site
 import subprocess

@@ -1,7 +1,5 @@
 """A host whose commands call the registry of a fleet."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

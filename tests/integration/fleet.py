@@ -1,7 +1,5 @@
 """A fleet of two hundred hosts with two network cards each, all on one Ceph, in a Placement."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

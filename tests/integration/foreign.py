@@ -1,7 +1,5 @@
 """A tree read from Placement by name, and things in it that are none of the agent's."""
 
-from __future__ import annotations
-
 from typing import Any
 from uuid import uuid4
 

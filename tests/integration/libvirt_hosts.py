@@ -1,7 +1,5 @@
 """The libvirt driver on hosts that are made of documents, reporting to a real Placement."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path

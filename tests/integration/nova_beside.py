@@ -2,14 +2,10 @@
 
     python -m tests.integration.nova_beside URL
 
-Reads a line of JSON from standard input for each period: ``traits`` are what its driver
-sets on the root, ``children`` are its own, ``pci`` is whether it reports its PCI device,
-``later`` the seconds since the period before.  Answers each with a line, which has the
-``error`` that the period ended with.  ResourceTracker, PciDevTracker, ProviderTree and
-SchedulerReportClient are Nova's; see ``benchmarks/reference.py`` for what stands in for its database.
+Reads a line of JSON from standard input for each period (``traits`` of the root, its ``children``,
+whether it reports its ``pci`` device, seconds ``later``) and answers with the ``error`` that ended it.
+See ``benchmarks/reference.py`` for what stands in for Nova's database.
 """
-
-from __future__ import annotations
 
 import json
 import sys

@@ -4,8 +4,6 @@ Reads a call a line, ``NUMBER HOST ENABLED [TIMESTAMP]``, makes each in a thread
 defaults, and writes ``NUMBER ANSWER``.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 import threading

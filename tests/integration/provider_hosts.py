@@ -1,9 +1,7 @@
 """A host with provider files beside small drivers, on the fake or the real Placement."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from agent.period.traits import tag_of
 from agent.reporting.reports import Report
@@ -46,9 +44,15 @@ class Host(Agent):
         path.write_text(HEAD + "".join(entries) if entries else HEAD + "  []\n")
         return path
 
-    def start(self) -> None:
+    def reads(self, *entries: str, name: str = "a.yaml") -> Self:
+        """Write a file, and have it read as after SIGHUP."""
+        self.write(*entries, name=name)
+        self.reload()
+        return self
+
+    def start(self) -> Self:
         """As after any end of the process: everything that it knew is gone."""
-        self.restart()
+        return self.restart()
 
     def period(self, after: float = 10.0, **options: Any) -> Report:
         return super().period(after, **options)

@@ -1,7 +1,5 @@
 """A real agent with a broker and a registry, and callers as the reference has them."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime

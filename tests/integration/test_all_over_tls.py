@@ -4,8 +4,6 @@ Placement, Keystone, RabbitMQ, the registry's database, compute-registry and an 
 application credential with the role ``service`` and nothing else.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 import signal
@@ -106,7 +104,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
         bus = f"[oslo_messaging_rabbit]\nssl = true\nssl_ca_file = {authority.ca}\n"
         ports = free_port(), free_port(), free_port()
         registry = RegistryProcess(
-            made(directory / "registry"),
+            directory / "registry",
             transport_url=broker.secure_url,
             more=f"connection = {connection}\nmaster_key = {SECRETS['master_key']}\n"
             f"rest_port = {ports[0]}\n[monitoring]\nlisten_port = {ports[1]}\n[DEFAULT]\ndebug = true\n{bus}"
@@ -115,7 +113,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
         with placement, TlsProxy(authority, placement.port) as secure, registry:
             keystone.add_endpoint("placement", secure.url)
             credential = keystone.application_credential("agent", "tnega", "service")
-            agent = AgentProcess(made(directory / "agent"), secure.url)
+            agent = AgentProcess(directory / "agent", secure.url)
             agent.options = (
                 "update_resources_interval = 3\nperiodic_fuzzy_delay = 0\n"
                 f"debug = true\ntransport_url = {broker.secure_url}\n"
@@ -141,11 +139,6 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
                 )
 
 
-def made(directory: Path) -> Path:
-    directory.mkdir()
-    return directory
-
-
 def move_identity(keystone: Keystone) -> None:
     """In the catalogue: to where it is with TLS."""
     here = f"{keystone.url}/endpoints"
@@ -154,9 +147,7 @@ def move_identity(keystone: Keystone) -> None:
         keystone.admin.patch(f"{here}/{each['id']}", json=moved)
 
 
-def test_a_host_is_reported_and_switched_and_no_secret_is_written(
-    cloud: Cloud,
-) -> None:
+def test_a_host_is_reported_and_switched_and_no_secret_is_written(cloud: Cloud) -> None:
     agent, keystone = cloud.agent, cloud.keystone
     agent.until_reported(LONG)
     agent.until(lambda: all(one["text"] == "" for one in status_of(agent)["checks"]), LONG)

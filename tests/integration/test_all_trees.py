@@ -1,7 +1,5 @@
 """``computectl tree --all``, its graph and its calls, on a real Placement."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -144,9 +142,7 @@ def test_a_large_tree_takes_two_calls_a_provider_and_says_the_same(
     assert calls <= 2 * 43 + 10
 
 
-def test_a_full_host_is_read_one_by_one_and_says_the_same(
-    placement: RealPlacement, large: PlacementAPI
-) -> None:
+def test_a_full_host_is_read_one_by_one_and_says_the_same(placement, large: PlacementAPI) -> None:
     _, before = counted(large)
     stranger = placement.stranger
     for cell in ("host1_numa0", "host1_numa1"):
@@ -158,9 +154,7 @@ def test_a_full_host_is_read_one_by_one_and_says_the_same(
     assert consumers[uuid_of("host1_numa0")] == 2
 
 
-def test_what_the_agent_has_read_is_not_read_again(
-    placement: RealPlacement, large: PlacementAPI
-) -> None:
+def test_what_the_agent_has_read_is_not_read_again(placement, large: PlacementAPI) -> None:
     view = refresh(View(), uuid_of("host1"), large)
     _, fresh = counted(large)
     calls, answer = counted(large, remembered=view)

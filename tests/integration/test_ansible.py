@@ -1,11 +1,8 @@
 """The roles of deploy/ansible, by ansible-core, on two Debian containers with a real systemd."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
-import subprocess
 import sys
 import venv
 from collections.abc import Iterator
@@ -18,6 +15,7 @@ from tests.servers import rabbitmq
 from tests.servers.databases import MariaDB
 from tests.servers.nspawn import REPOSITORY, Container, missing
 from tests.servers.placement import RealPlacement
+from tests.servers.process import completed
 from tests.servers.rabbitmq import RabbitMQ
 from tests.waiting import eventually
 
@@ -43,11 +41,7 @@ class Site:
     """Two hosts: both are hypervisors, the first has the registry, too."""
 
     def __init__(
-        self,
-        directory: Path,
-        hosts: dict[str, Container],
-        conf: dict[str, Any],
-        broker: RabbitMQ,
+        self, directory: Path, hosts: dict[str, Container], conf: dict[str, Any], broker: RabbitMQ
     ) -> None:
         self.directory, self.hosts, self.broker = directory, hosts, broker
         self.conf: dict[str, Any] = conf
@@ -66,11 +60,9 @@ class Site:
             "ANSIBLE_PIPELINING": "true",
             "ANSIBLE_NOCOLOR": "true",
         }
-        done = subprocess.run(
-            [TOOLS / "bin" / "ansible-playbook", "-i", "inventory.json", ROLES / book, *words],
+        done = completed(
+            *(TOOLS / "bin" / "ansible-playbook", "-i", "inventory.json", ROLES / book, *words),
             cwd=self.directory,
-            capture_output=True,
-            text=True,
             env=environment,
             timeout=550,
         )
@@ -132,16 +124,11 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> None:
     if not (TOOLS / "bin" / "ansible-playbook").exists():
         venv.create(TOOLS, with_pip=True, symlinks=True)
         install = [TOOLS / "bin" / "pip", "install", "-q", "ansible-core>=2.19,<2.20"]
-        done = subprocess.run(install, capture_output=True, text=True)
+        done = completed(*install)
         if done.returncode:
             pytest.skip(f"ansible-core can't be installed: {done.stderr[-500:]}")
     command = [REPOSITORY / "tools" / "deb.sh", "--output", PACKAGES]
-    done = subprocess.run(
-        command,
-        env=os.environ | {"COMPUTE_AGENT_DEB_LEVEL": "1"},
-        capture_output=True,
-        text=True,
-    )
+    done = completed(*command, env=os.environ | {"COMPUTE_AGENT_DEB_LEVEL": "1"})
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -168,9 +155,7 @@ def site(
                     },
                     "registry": {"access": "rpc"},
                 },
-                "registry": {
-                    "registry": {"connection": database.create("registry")},
-                },
+                "registry": {"registry": {"connection": database.create("registry")}},
             }
             site = Site(directory, {"host1": one, "host2": two}, conf, broker)
             for container in (one, two):
@@ -184,9 +169,7 @@ def unchanged(recap: dict[str, dict[str, int]]) -> bool:
 
 
 @pytest.mark.timeout(3600)
-def test_a_site_is_installed_changed_and_handed_back(
-    site: Site, placement_server: RealPlacement
-) -> None:
+def test_a_site_is_installed_changed_and_handed_back(site: Site, placement_server) -> None:
     """In one test, since each step begins where the one before ended."""
     site.play("site.yml")
     roots = {

@@ -1,7 +1,5 @@
 """Beside Nova: its own tracker code and this agent on one root of one real Placement."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,13 +1,8 @@
 """The real agent in attach mode: it waits, makes no identity of its own, answers no calls."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 from reportclient.provider_tree import own_uuid
 from tests.integration.agent_host import Here
 from tests.servers.agent import AgentProcess
-from tests.servers.placement import RealPlacement
 
 ROOT = "c0ffee00-0000-4000-8000-00000000000a"
 CARD = own_uuid(ROOT, "card0")
@@ -16,9 +11,7 @@ SCRIPT = (
 )
 
 
-def test_it_waits_for_the_root_and_hangs_its_devices_beneath(
-    placement: RealPlacement, tmp_path: Path
-) -> None:
+def test_it_waits_for_the_root_and_hangs_its_devices_beneath(placement, tmp_path) -> None:
     agent = AgentProcess(tmp_path, placement.url, SCRIPT)
     agent.options += "transport_url = kombu+memory://\n[compute]\nroot_provider = attach\n"
     agent.write()
@@ -49,8 +42,7 @@ def test_it_waits_for_the_root_and_hangs_its_devices_beneath(
     assert quiet.returncode == 0, quiet.stderr
     assert "calls to Placement" not in quiet.stderr
     assert host.ctl("plan").code == 0
-    agent.script = SCRIPT.replace("FPGA: 2", "FPGA: 3")
-    agent.write()
+    agent.write(script=SCRIPT.replace("FPGA: 2", "FPGA: 3"))
     assert "total 2 → 3" in host.ctl("plan").out, "plan knows which providers the agent made"
     assert agent.once().returncode == 0
     assert placement.stranger.inventory(CARD)["FPGA"]["total"] == 3

@@ -207,17 +207,6 @@ def test_an_older_placement_is_asked_what_it_knows(host, registry, placement) ->
     assert {check for check, _ in found} == {"orphans", "allocations", "status"}
 
 
-def test_the_roots_of_an_unreadable_record_are_no_orphans(host, registry, placement) -> None:
-    for name in ("one", "two"):
-        registry.heartbeat(checks.Report(name, name, "6.5", [root(placement, name, NODE)]))
-    records.write(registry.database, "two", disabled_at=1e300)
-    said = host.ctl("audit", "--all", "-f", "json")
-    [row] = said.json()
-    assert (row["subject"], row["text"]) == ("two", "its record is unreadable")
-    assert "computectl service delete" in said.json()[0]["next_step"]
-    assert "the roots of two are not known" in said.err
-
-
 def test_a_registry_of_one_host_can_not_tell_orphans(host, placement) -> None:
     registries.reported(host.directory / "state", roots=(root(placement, "host1", NODE),))
     root(placement, "host2", NODE)

@@ -1,7 +1,5 @@
 """The benchmarks' quick mode: it works, counts right, and writes what the documentation shows."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import subprocess
@@ -15,6 +13,7 @@ from benchmarks.meter import Meter
 from benchmarks.scenarios import BETWEEN, COLD, COLD_BULK, CONFLICT, QUIET, SCENARIOS, Scenarios
 from benchmarks.shapes import OPERATIONS, SHAPES
 from benchmarks.somebody import Somebody
+from tests.servers.process import completed
 from tests.servers.reference import reference_python
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -70,9 +69,7 @@ def test_the_footprint_has_a_row_for_each_way_of_running():
     command = [sys.executable, "-m", "benchmarks.footprint", "--settle", "0"]
     nova = reference_python()
     command += ["--reference", str(nova)] if nova else []
-    ran = subprocess.run(
-        command, cwd=REPOSITORY, capture_output=True, text=True, timeout=600, check=True
-    )
+    ran = completed(*command, cwd=REPOSITORY, timeout=600, check=True)
     rows = ran.stdout.splitlines()[1:]
     assert len(rows) == 4 + bool(importlib.util.find_spec("libvirt")) + bool(nova)
     for row in rows:

@@ -1,7 +1,5 @@
 """A real RabbitMQ with a user for each part, as docs/security.rst has it, and signed calls."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Callable, Iterator
@@ -63,10 +61,10 @@ def test_with_the_documented_users_no_host_switches_or_records_another(
         registry.wait_for(lambda: "Serving RPC calls" in registry.log)
         own = partial(signed, [host_key(MASTER, "host1")], "host1")
         other = partial(signed, [host_key(MASTER, "host2")], "host2")
-        client = RegistryClient.over(buses["agent-host1"], 60, sign=own)
+        client = RegistryClient(buses["agent-host1"], 60, sign=own)
         record = client.heartbeat(Report("host1", "a", "6.5", []))
         version = {"expected_version": record.version}
-        thief = RegistryClient.over(buses["agent-host2"], 60, sign=other)
+        thief = RegistryClient(buses["agent-host2"], 60, sign=other)
         for theft in (
             lambda: thief.heartbeat(Report("host1", "b", "6.5", [])),
             lambda: thief.set_status(StatusChange("host1", disabled=True, **version)),
@@ -74,10 +72,10 @@ def test_with_the_documented_users_no_host_switches_or_records_another(
         ):
             with pytest.raises(SignatureRefused, match="does not allow"):
                 theft()
-        unsigned = RegistryClient.over(buses["agent-host2"], 60)
+        unsigned = RegistryClient(buses["agent-host2"], 60)
         with pytest.raises(SignatureRefused, match="not signed"):
             unsigned.set_status(StatusChange("host1", disabled=True))
-        operator = RegistryClient.over(buses["operator"], 60, sign=Operator((MASTER,)).sign)
+        operator = RegistryClient(buses["operator"], 60, sign=Operator((MASTER,)).sign)
         assert operator.set_status(StatusChange("host1", disabled=True, **version)).disabled
     api = ComputeAgentAPI(buses["operator"], operator=Operator((MASTER,)))
     assert api.set_host_enabled("host1", False, record_version=2) == "disabled"

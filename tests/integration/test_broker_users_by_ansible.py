@@ -1,8 +1,5 @@
 """The module of deploy/ansible that creates the broker's users, on a real RabbitMQ."""
 
-from __future__ import annotations
-
-import subprocess
 from typing import Any
 
 import pytest
@@ -10,6 +7,7 @@ import pytest
 from compute_registry.broker_users import commands
 from tests.ansible_modules import load_module
 from tests.servers import rabbitmq
+from tests.servers.process import completed
 from tests.servers.rabbitmq import RabbitMQ
 
 CONTROL = next(rabbitmq.SERVERS.glob("rabbitmq_server-*/sbin/rabbitmqctl"), None)
@@ -30,13 +28,7 @@ class Ansible:
         self, command: list[str], data: str | None = None, check_rc: bool = False
     ) -> tuple[int, str, str]:
         assert self.params["password"] not in command, "others see the arguments of a process"
-        done = subprocess.run(
-            command,
-            input=data or "",
-            env=self.broker.environment(),
-            capture_output=True,
-            text=True,
-        )
+        done = completed(*command, input=data or "", env=self.broker.environment())
         self.said.append(done.stdout + done.stderr)
         assert not (check_rc and done.returncode), self.said
         return done.returncode, done.stdout, done.stderr

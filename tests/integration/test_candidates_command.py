@@ -1,7 +1,5 @@
 """``computectl candidates`` against a real Placement."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

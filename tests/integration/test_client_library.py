@@ -1,9 +1,6 @@
 """The library in programs of other services: their adapters, asyncio and green threads."""
 
-from __future__ import annotations
-
 import asyncio
-import subprocess
 import sys
 from collections.abc import Callable
 from importlib import metadata
@@ -18,6 +15,7 @@ from openstack.connection import Connection
 from reportclient.client import Client, Result
 from reportclient.errors import InUse, Unreachable
 from tests.servers.placement import RealPlacement
+from tests.servers.process import completed
 from tests.servers.reference import reference_python
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -27,7 +25,7 @@ ROOT = "00000000-0000-4000-8000-000000000001"
 def test_the_programs_of_the_examples_are_typed_strictly() -> None:
     programs = (REPOSITORY / "examples" / "client").glob("*.py")
     words = [sys.executable, "-m", "mypy", "--strict", "--explicit-package-bases", *programs]
-    done = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, timeout=300)
+    done = completed(*words, cwd=REPOSITORY)
     assert done.returncode == 0, done.stdout
 
 
@@ -87,7 +85,7 @@ def test_roots_are_reported_at_the_same_time_from_asyncio(placement: RealPlaceme
 @pytest.mark.skipif(not list(metadata.distributions(name="eventlet")), reason="no eventlet")
 def test_roots_are_reported_at_the_same_time_from_green_threads(placement: RealPlacement) -> None:
     words = [sys.executable, "-W", "ignore", "-c", GREEN, placement.url]
-    ran = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, timeout=300)
+    ran = completed(*words, cwd=REPOSITORY)
     assert ran.stdout == "[13, 13, 13, 13]\n", ran.stderr
 
 
@@ -106,7 +104,7 @@ print([result.calls for result in results])
 @pytest.mark.needs("nova")
 def test_novas_quiet_period_is_one_call_when_allocations_are_read_lazily() -> None:
     command = [sys.executable, "-m", "benchmarks.lazily", "--reference", reference_python()]
-    ran = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    ran = completed(*command, cwd=REPOSITORY)
     assert ran.stdout == (
         "11 providers, 5 consumers: a quiet period is 17 calls, and 1 when allocations are read lazily\n"
     ), ran.stderr

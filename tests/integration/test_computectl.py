@@ -1,7 +1,5 @@
 """computectl against a real Placement, beside a real agent with a scripted driver."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -28,6 +26,7 @@ from tests.agents import Agent
 from tests.integration.agent_host import AgentHost, Here, gpus_on_children, one_line
 from tests.kit.installed import MOVES_VGPUS, SICK
 from tests.servers.placement import RealPlacement
+from tests.servers.process import completed
 
 NUMA1 = "      numa1: {inventory: {SRIOV_NET_VF: 8}}\n"
 BELOW = "{vf: {inventory: {CUSTOM_VF: 2}}}"
@@ -105,7 +104,7 @@ def test_drawing_a_tree_imports_no_driver(reported: Here) -> None:
         f"code = ComputeCtl().run(['--config-file', {str(reported.config)!r}, 'tree']);"
         "print(code, *(m for m in sys.modules if m.startswith(('driverkit.', 'drivers.', 'libvirt'))))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    done = completed(sys.executable, "-c", code)
     code, *modules = done.stdout.splitlines()[-1].split()
     assert code == "0"
     assert not [name for name in modules if name.startswith(DRIVERS)]
@@ -124,9 +123,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(reported: Here) -> None:
     assert done.stderr == b""
 
 
-def test_the_tree_of_this_host_is_drawn_with_what_is_used(
-    process: AgentHost, placement: RealPlacement
-) -> None:
+def test_the_tree_of_this_host_is_drawn_with_what_is_used(process: AgentHost, placement) -> None:
     assert process.agent().code == 0
     uuid = process.compute_id.read_text().strip()
     placement.stranger.put_allocation({uuid: {"VCPU": 3, "MEMORY_MB": 1024}})
@@ -140,17 +137,13 @@ def test_the_tree_of_this_host_is_drawn_with_what_is_used(
     assert "HW_CPU_X86_{AVX,AVX2}" in said.out
 
 
-def test_another_hosts_tree_is_drawn_without_a_compute_id(
-    host: Here, placement: RealPlacement
-) -> None:
+def test_another_hosts_tree_is_drawn_without_a_compute_id(host: Here, placement) -> None:
     placement.stranger.create_provider("other")
     assert host.ctl("tree", "other").out.startswith("other  ")
     assert not host.compute_id.exists()
 
 
-def test_every_root_of_a_host_is_drawn_without_asking_the_driver(
-    host: Here,
-) -> None:
+def test_every_root_of_a_host_is_drawn_without_asking_the_driver(host: Here) -> None:
     host.report("nodes: {n1: {inventory: {VCPU: 1}}, n2: {inventory: {VCPU: 2}}}")
     host.script("this is no script: [")
     rows = host.ctl("tree", "-f", "json").json()
@@ -184,9 +177,7 @@ def test_the_plan_is_what_the_next_period_sends(
         assert writes == [(row["method"], row["path"]) for row in planned.json()]
 
 
-def test_what_is_in_use_waits_for_its_consumers_and_is_drained(
-    host: Here, placement: RealPlacement
-) -> None:
+def test_what_is_in_use_waits_for_its_consumers_and_is_drained(host: Here, placement) -> None:
     """Also below a provider that goes as well, and once the agent has drained it."""
     host.report(NUMA_HOST.replace(NUMA1, f"{NUMA1.rstrip()[:-1]}, children: {BELOW}}}\n"))
     uuids = {row["provider"]: row["uuid"] for row in host.ctl("tree", "-f", "json").json()}
@@ -208,6 +199,11 @@ def test_what_is_in_use_waits_for_its_consumers_and_is_drained(
     planned = host.ctl("plan", "--exit-code")
     assert (planned.code, planned.err.count("waits for consumers: host1_numa1_vf")) == (0, 1)
     assert "nothing would change, while" in planned.out
+    rows = {row["provider"]: row for row in host.ctl("tree", "-f", "json").json()}
+    drain = rows["host1_numa1_vf"]
+    assert (drain["draining_for"], rows["host1"]["draining_for"]) == ([guest], [])
+    assert drain["draining_since"] > 0
+    assert rows["host1"]["draining_since"] is None
     drawn = " ".join(host.ctl("tree").out.split())
     assert f"host1_numa1_vf: draining: in use by {guest} (for " in drawn
     assert f"allocation unset --provider {uuids['host1_numa1_vf']}" in drawn
@@ -221,9 +217,7 @@ def test_what_is_in_use_waits_for_its_consumers_and_is_drained(
 
 
 @pytest.mark.parametrize("bulk", [0, 50])
-def test_the_bodies_are_those_that_are_sent(
-    host: Here, placement: RealPlacement, bulk: int
-) -> None:
+def test_the_bodies_are_those_that_are_sent(host: Here, placement, bulk: int) -> None:
     host.configure(more=f"[compute]\nbulk_inventory_writes = {bulk}")
     host.compute_id.parent.mkdir()
     host.compute_id.write_text("c0ffee00-0000-4000-8000-000000000001\n")
@@ -318,9 +312,10 @@ def test_a_change_is_told_in_words_as_the_call_and_by_the_exit_code(host: Here) 
     uuid = host.compute_id.read_text().strip()
     said = host.ctl("plan")
     assert said.out.startswith(f"host1 ({uuid}): 1 change\n")
-    assert "  set inventory of MEMORY_MB on host1: total 16384 → 32768\n" in said.out
+    assert "~ set inventory of MEMORY_MB on host1: total 16384 → 32768\n" in said.out
     assert f"      PUT /resource_providers/{uuid}/inventories\n" in said.out
-    body = json.loads(said.out[said.out.index("{") :])
+    assert said.out.endswith("\nPlan: 0 to create, 1 to change, 0 to delete\n")
+    body = json.loads(said.out[said.out.index("{") : said.out.index("\nPlan:")])
     assert body["inventories"]["MEMORY_MB"]["total"] == 32768
     assert "PUT" not in host.ctl("plan", "--no-calls").out
 
@@ -343,9 +338,7 @@ def test_a_problem_is_told_and_the_rest_is_planned(host: Here) -> None:
     assert "create root provider host1" in said.out
 
 
-def test_a_plan_names_another_provider_with_the_name_of_the_root(
-    host: Here, placement: RealPlacement
-) -> None:
+def test_a_plan_names_another_provider_with_the_name_of_the_root(host: Here, placement) -> None:
     uuid = placement.stranger.create_provider("host1")
     said = host_with_id(host).ctl("plan")
     assert said.code == 1

@@ -1,10 +1,6 @@
 """The shipped dashboard on a real Prometheus: every panel has something to show."""
 
-from __future__ import annotations
-
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -61,7 +57,7 @@ class Run:
         body = {"host": HOSTS[0], "binary": "nova-compute", "disabled_reason": "new disks"}
         headers = {"X_OpenStack_Nova_API_Version": "2.1"}
         fetch(f"{self.rest}{DISABLE}", "PUT", json.dumps(body).encode(), **headers)
-        computectl(well, "service", "list")
+        well.computectl("service", "list").check_returncode()
         write(failing, text=BROKEN)
         eventually(lambda: self.prometheus.ask("compute_agent_source_failures_total > 0"))
         (failing.directory / "deed.py").write_text(FAILING)
@@ -71,12 +67,6 @@ class Run:
         answer = fetch(f"{self.rest}/v2.1/os-services", X_OpenStack_Nova_API_Version="2.1")
         found: list[Any] = json.loads(answer[2])["services"]
         return found
-
-
-def computectl(agent: AgentProcess, *words: str) -> None:
-    start = "from computectl.app import main; main()"
-    command = [sys.executable, "-c", start, "--config-file", str(agent.config), *words]
-    subprocess.run(command, check=True, capture_output=True, timeout=300)
 
 
 def write(agent: AgentProcess, vcpus: int = 4, text: str = "") -> None:
@@ -91,17 +81,14 @@ def watched_fleet(directory: Path, placement: RealPlacement, broker: RabbitMQ) -
     """Two agents and a registry, scraped."""
     rest, *ports = free_port(), free_port(), free_port(), free_port()
     registry = RegistryProcess(
-        made(directory / "registry"),
+        directory / "registry",
         transport_url=broker.url,
         more=f"rest_port = {rest}\nauth_strategy = noauth\n"
         f"[monitoring]\nlisten_port = {ports[-1]}\n",
     )
     agents = [
         AgentProcess(
-            made(directory / str(number)),
-            placement.url,
-            TREE.format(host=host, vcpus=4),
-            host=host,
+            directory / str(number), placement.url, TREE.format(host=host, vcpus=4), host=host
         )
         for number, host in enumerate(HOSTS)
     ]
@@ -117,11 +104,6 @@ def watched_fleet(directory: Path, placement: RealPlacement, broker: RabbitMQ) -
     agents[1].options += "[libvirt]\nconnection_uri = test:///default\n"
     with prometheus, registry, agents[0], agents[1]:
         yield Run(placement, agents, f"http://127.0.0.1:{rest}", prometheus)
-
-
-def made(directory: Path) -> Path:
-    directory.mkdir()
-    return directory
 
 
 @pytest.mark.faults  # a broker, a registry, two agents, and Prometheus's own pace

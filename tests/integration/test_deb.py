@@ -1,7 +1,5 @@
 """The Debian packages: built from wheels, installed, upgraded, taken back and removed."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -17,6 +15,7 @@ from tests.servers.databases import MariaDB
 from tests.servers.nspawn import CHECKOUT, REPOSITORY, Container, missing
 from tests.servers.placement import RealPlacement
 from tests.servers.ports import free_port
+from tests.servers.process import completed
 from tests.servers.systemd_host import SystemdHost
 
 pytestmark = [pytest.mark.real_systemd, pytest.mark.faults]
@@ -73,11 +72,8 @@ def build(version: str, scratch: Path) -> None:
     subprocess.run([*quiet, "-w", str(wheels), *sources], check=True)
     shutil.rmtree(packages(version), ignore_errors=True)
     command = [REPOSITORY / "tools" / "deb.sh", "--wheels", wheels, "--build", BUILD]
-    done = subprocess.run(
-        [*command, "--output", packages(version)],
-        env=os.environ | {"COMPUTE_AGENT_DEB_LEVEL": "1"},
-        capture_output=True,
-        text=True,
+    done = completed(
+        *command, "--output", packages(version), env=os.environ | {"COMPUTE_AGENT_DEB_LEVEL": "1"}
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -131,9 +127,7 @@ def in_placement(placement: RealPlacement) -> dict[str, int]:
     return {one["uuid"]: one["generation"] for one in found}
 
 
-def test_installed_upgraded_taken_back_removed_and_purged(
-    host: Host, now: str, placement: RealPlacement
-) -> None:
+def test_installed_upgraded_taken_back_removed_and_purged(host: Host, now: str, placement) -> None:
     host.take(BEFORE)
     assert host.show("compute-agent", "ActiveState") == "inactive", "it is not configured yet"
     path = "/etc/compute-agent/compute-agent.conf"
@@ -223,7 +217,7 @@ def unpacked(now: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_no_file_says_where_it_was_built(unpacked: Path) -> None:
     places = ["grep", "-rlF", "-e", str(BUILD), "-e", "/wheels", str(unpacked)]
-    found = subprocess.run(places, capture_output=True, text=True)
+    found = completed(*places)
     assert [line for line in found.stdout.split("\n") if line and "/RECORD" not in line] == []
 
 
@@ -231,9 +225,7 @@ def test_no_library_is_searched_for_where_others_may_write(unpacked: Path) -> No
     libraries = [file for file in unpacked.rglob("*.so*") if not file.is_symlink()]
     assert libraries
     for file in libraries:
-        dynamic = subprocess.run(
-            ["readelf", "-dW", file], capture_output=True, text=True, check=True
-        )
+        dynamic = completed("readelf", "-dW", file, check=True)
         paths = re.findall(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", dynamic.stdout)
         assert all(path.startswith("$ORIGIN") for path in paths), (file, paths)
 
@@ -251,24 +243,21 @@ def test_lintian_finds_nothing_that_no_override_explains(now: str) -> None:
     if shutil.which("lintian") is None:
         pytest.skip("lintian is not installed")
     command = ["lintian", *packages(now).glob("*.deb")]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = completed(*command)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_program_has_a_manual_page_that_man_can_draw(unpacked: Path, name: str) -> None:
     [page] = unpacked.glob(f"usr/share/man/man*/{name}.*.gz")
-    drawn = subprocess.run(
-        ["man", "--warnings", "-l", page],
-        env=os.environ | {"MANWIDTH": "100", "LC_ALL": "C.UTF-8"},
-        capture_output=True,
-        text=True,
+    drawn = completed(
+        "man", "--warnings", "-l", page, env=os.environ | {"MANWIDTH": "100", "LC_ALL": "C.UTF-8"}
     )
     assert (drawn.returncode, drawn.stderr) == (0, "")
     assert "EXIT STATUS" in drawn.stdout
 
 
-def completed(unpacked: Path, *words: str) -> set[str]:
+def completions(unpacked: Path, *words: str) -> set[str]:
     """What bash offers in place of the last word."""
     file = unpacked / "usr/share/bash-completion/completions" / words[0]
     function = f"_{words[0].replace('-', '_')}"
@@ -281,14 +270,14 @@ def completed(unpacked: Path, *words: str) -> set[str]:
         COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); $function; printf '%s\n' "${COMPREPLY[@]}"
     """
     command = ["bash", "-c", script, "bash", str(file), function, *words]
-    return set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+    return set(completed(*command, check=True).stdout.split())
 
 
 def test_bash_completes_commands_and_options(unpacked: Path) -> None:
-    assert completed(unpacked, "computectl", "ad") == {"adopt"}
-    assert "--at-start" in completed(unpacked, "computectl", "plan", "--")
-    assert completed(unpacked, "compute-agent", "--config-f") == {"--config-file"}
-    assert "--host-keys" in completed(unpacked, "compute-registry", "--")
+    assert completions(unpacked, "computectl", "ad") == {"adopt"}
+    assert "--at-start" in completions(unpacked, "computectl", "plan", "--")
+    assert completions(unpacked, "compute-agent", "--config-f") == {"--config-file"}
+    assert "--host-keys" in completions(unpacked, "compute-registry", "--")
 
 
 def test_zsh_offers_the_same(unpacked: Path) -> None:
@@ -297,5 +286,5 @@ def test_zsh_offers_the_same(unpacked: Path) -> None:
     file = unpacked / "usr/share/zsh/vendor-completions/_computectl"
     text = file.read_text().replace("/usr/share/", f"{unpacked}/usr/share/")
     script = f"compadd() {{ shift; print -l $@ }}; words=(computectl ad) CURRENT=2\n{text}"
-    done = subprocess.run(["zsh", "-fc", script], capture_output=True, text=True)
+    done = completed("zsh", "-fc", script)
     assert (done.stdout, done.stderr) == ("adopt\n", "")

@@ -1,7 +1,5 @@
 """``tools/demo.sh`` itself, as people run it; its environment is the tests' own."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re
@@ -16,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.test_readme import block, plain
+from tests.servers.process import completed
 from tests.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
@@ -49,9 +48,7 @@ class Demo:
             (venv / f".installed-{extras}").write_text(said.stdout)
 
     def _shell(self, command: list[str]) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            command, capture_output=True, text=True, timeout=240, env=self.environment
-        )
+        return completed(*command, timeout=240, env=self.environment)
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return self._shell([str(DEMO), *arguments])

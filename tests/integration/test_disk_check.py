@@ -1,20 +1,14 @@
 """Health's ``disk`` covers every file that the agent writes to ``state_path``."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 from agent.state.saved_root import root_path
 from tests.integration.agent_host import AgentHost
-from tests.servers.placement import RealPlacement
 
 SCRIPT = "nodes: {host1: {inventory: {VCPU: 8}}}"
 
 
-def test_a_directory_in_the_place_of_a_file_is_named(
-    placement: RealPlacement, tmp_path: Path
-) -> None:
+def test_a_directory_in_the_place_of_a_file_is_named(placement, tmp_path) -> None:
     host = AgentHost(tmp_path, placement.url)
     files = tmp_path / "files"
     files.mkdir()

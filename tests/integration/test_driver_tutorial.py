@@ -1,7 +1,5 @@
 """docs/drivers.rst, followed literally: from ``driver new`` to a tree in a real Placement."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

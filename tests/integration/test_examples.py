@@ -1,7 +1,5 @@
 """The drivers in examples/: their READMEs' commands say what is shown, their tests pass."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """``--explain`` on the fleet of 200 hosts: what each constraint excludes, and what can be had."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest
@@ -130,9 +128,7 @@ def test_units_of_an_inventory_limit_the_largest_amount(
     assert (found.largest, found.units) == (largest, units if largest else {})
 
 
-def test_what_is_in_use_is_not_to_be_had(
-    api: PlacementAPI, placement_server: RealPlacement
-) -> None:
+def test_what_is_in_use_is_not_to_be_had(api: PlacementAPI, placement_server) -> None:
     stranger, guests = placement_server.stranger, {}
     for name, used in (("full", 8), ("half", 4)):
         made = stranger.create_provider(name)
@@ -151,9 +147,7 @@ def test_hosts_of_what_is_only_shared_are_not_counted(api: PlacementAPI) -> None
     assert "hosts are not counted" in list(draw(found, Screen()))[-1]
 
 
-def test_hosts_of_too_many_candidates_are_not_counted(
-    api: PlacementAPI, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hosts_of_too_many_candidates_are_not_counted(api: PlacementAPI, monkeypatch) -> None:
     monkeypatch.setattr("computectl.asking.explain.LIMIT", 100)
     found = explained("resources=VCPU:249,MEMORY_MB:1", api)
     counts = {str(row.constraint): row.hosts_without for row in found.rows}

@@ -72,7 +72,9 @@ def test_the_smallest_fleet_goes_through_all_scenarios_and_ends_right(tmp_path):
         timeout=800,
     )
     found = {one["name"]: one for one in json.loads(out.read_text())["scenarios"]}
-    assert len(found) == 10
+    assert len(found) == 11
+    ended = found["the registry's thread of heartbeats ended"]["also"]
+    assert list(ended.values()) == [1, 0, 0], ended
     assert found["a site boots"]["calls"] == 4, "one GET from each host"
     assert found["a rack boots, cold"]["writes"] <= 2 * (33 + 33 + 1 + 3)
     assert found["Placement is back after ten minutes"]["refused"] > 0

@@ -1,14 +1,12 @@
 """What a newcomer meets in a fresh Debian: the demo, as a user with sudo; pip, as the page types it."""
 
-from __future__ import annotations
-
-import subprocess
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 from tests.servers.nspawn import REPOSITORY, missing
+from tests.servers.process import completed
 from tests.servers.systemd_host import commands
 
 pytestmark = [pytest.mark.real_systemd, pytest.mark.faults]
@@ -27,10 +25,8 @@ def fresh(tmp_path: Path, *command: str) -> str:
     """Run a command with ``tools/fresh.sh``; what it printed."""
     if (reason := missing(tmp_path / "try")) is not None:
         pytest.skip(reason)
-    done = subprocess.run(
-        [REPOSITORY / "tools" / "fresh.sh", *command],
-        capture_output=True,
-        text=True,
+    done = completed(
+        *(REPOSITORY / "tools" / "fresh.sh", *command),
         env={"PATH": "/usr/bin:/usr/sbin:/bin:/sbin", "TMPDIR": str(tmp_path)},
     )
     assert done.returncode == 0, done.stdout + done.stderr

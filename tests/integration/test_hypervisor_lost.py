@@ -1,7 +1,5 @@
 """A real agent on a real libvirtd that is killed or hung: disabled at once, enabled when it is back."""
 
-from __future__ import annotations
-
 import signal
 import time
 from collections.abc import Iterator
@@ -9,14 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.switched import (
-    has_trait,
-    is_known,
-    options,
-    record_of,
-    root_of,
-    status_of,
-)
+from tests.integration.switched import has_trait, is_known, options, record_of, root_of, status_of
 from tests.servers.agent import AgentProcess
 from tests.servers.libvirtd import PrivateLibvirtd, private_libvirtd
 from tests.servers.placement import RealPlacement
@@ -67,17 +58,6 @@ def test_a_stop_leaves_a_libvirtd_that_hangs_behind(tmp_path, placement, libvirt
         assert agent.stop() == 0
         libvirtd.sigcont()
     assert "does not return from" in agent.log
-
-
-@pytest.mark.faults
-def test_enabled_soon_after_a_long_absence(agent, placement, libvirtd) -> None:
-    """An attempt to connect comes each second however long it was away."""
-    root = root_of(agent)
-    libvirtd.kill9()
-    eventually(lambda: has_trait(placement, root))
-    time.sleep(20)
-    libvirtd.start()
-    eventually(lambda: not has_trait(placement, root))
 
 
 def reported(agent: AgentProcess) -> bool:

@@ -1,7 +1,5 @@
 """The image of tools/image.sh, run by podman: beside a real Placement, libvirtd, broker and database."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Callable, Iterator
@@ -15,7 +13,7 @@ from tests.servers.databases import MariaDB
 from tests.servers.libvirtd import PrivateLibvirtd
 from tests.servers.placement import RealPlacement
 from tests.servers.ports import free_port
-from tests.servers.rabbitmq import RabbitMQ
+from tests.servers.process import completed
 from tests.waiting import eventually
 
 pytestmark = [
@@ -70,12 +68,7 @@ class Podman:
 
     def __call__(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         storage = [f"--root={self.directory}/storage", f"--runroot={self.directory}/run"]
-        done = subprocess.run(
-            ["podman", *storage, "--cgroup-manager=cgroupfs", *words],
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+        done = completed("podman", *storage, "--cgroup-manager=cgroupfs", *words)
         assert done.returncode == 0 or not check, f"{words}: {done.stdout}{done.stderr}"
         return done
 
@@ -121,9 +114,7 @@ class Podman:
 @pytest.fixture(scope="module")
 def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Podman]:
     """With the image, which is built from the source as it is."""
-    built = subprocess.run(
-        [REPOSITORY / "tools" / "image.sh", "--output", IMAGE], capture_output=True, text=True
-    )
+    built = completed(REPOSITORY / "tools" / "image.sh", "--output", IMAGE)
     assert built.returncode == 0, built.stdout + built.stderr
     podman = Podman(tmp_path_factory.mktemp("podman"))
     podman.image = podman("load", "--quiet", "--input", str(IMAGE)).stdout.split()[-1]
@@ -209,9 +200,7 @@ def test_a_wrong_configuration_is_logged_and_is_not_healthy(podman: Podman, tmp_
     assert not podman.is_healthy("broken")
 
 
-def test_the_registry_runs_from_the_same_image(
-    podman: Podman, broker: RabbitMQ, tmp_path: Path
-) -> None:
+def test_the_registry_runs_from_the_same_image(podman: Podman, broker, tmp_path) -> None:
     with MariaDB() as database:
         url = database.create("registry")
         text = REGISTRY.format(broker=broker.url, database=url)

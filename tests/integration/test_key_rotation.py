@@ -1,13 +1,11 @@
 """The keys of a signed fleet: one command writes them, and they are replaced while calls go on."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +15,7 @@ import pytest
 
 from agent.bus.errors import RemoteFault
 from agent.bus.rpcapi import ComputeAgentAPI
-from agent.bus.signing import Operator
+from agent.bus.signing import Operator, host_key
 from agent.registry.checks import StatusChange
 from agent.registry.client import RegistryClient
 from tests.integration.switched import options
@@ -29,6 +27,7 @@ from tests.waiting import eventually
 
 HOSTS = ("host1", "host2")
 CHANGED = "master_key changed"
+OLD, NEW = "older master", "newer master"
 
 
 @dataclass
@@ -43,7 +42,7 @@ class Calls:
 
     def clients(self) -> tuple[RegistryClient, ComputeAgentAPI]:
         return (
-            RegistryClient.over(self.bus, 60, sign=self.operator.sign),
+            RegistryClient(self.bus, 60, sign=self.operator.sign),
             ComputeAgentAPI(self.bus, operator=self.operator),
         )
 
@@ -102,12 +101,11 @@ class Fleet:
 
 @pytest.fixture
 def fleet(placement: RealPlacement, tmp_path: Path) -> Iterator[Fleet]:
-    (tmp_path / "registry").mkdir()
     with ExitStack() as stack:
         broker = stack.enter_context(RabbitMQ())
         registry = stack.enter_context(
             RegistryProcess(
-                tmp_path / "registry", transport_url=broker.url, more="master_key = old\n"
+                tmp_path / "registry", transport_url=broker.url, more=f"master_key = {OLD}\n"
             )
         )
         agents = {
@@ -131,11 +129,9 @@ def fleet(placement: RealPlacement, tmp_path: Path) -> Iterator[Fleet]:
 
 
 @pytest.mark.needs("rabbitmq")
-def test_master_and_host_keys_are_replaced_and_no_call_is_refused(
-    fleet: Fleet, transport: Callable[[str], Any]
-) -> None:
+def test_master_and_host_keys_are_replaced_and_no_call_is_refused(fleet: Fleet, transport) -> None:
     broker = fleet.registry.config.read_text().partition("transport_url = ")[2].partition("\n")[0]
-    calls = Calls(transport(broker), Operator(("old",)))
+    calls = Calls(transport(broker), Operator((OLD,)))
     registry, _ = calls.clients()
     eventually(
         lambda: sum(bool(one.rpc_version) for one in registry.list_services()) == len(HOSTS), 120
@@ -144,24 +140,26 @@ def test_master_and_host_keys_are_replaced_and_no_call_is_refused(
     thread.start()
     try:
         calls.go_on()
-        fleet.replace_master("old", "new, old")
+        fleet.replace_master(OLD, f"{NEW}, {OLD}")
         calls.go_on()
-        calls.operator = Operator(("new", "old"))
+        calls.operator = Operator((NEW, OLD))
         fleet.write_keys()
         for host, agent in fleet.agents.items():
             fleet.copy_key(host)
             agent.send(signal.SIGHUP)
             agent.until_logged("host_key changed", seconds=120)
             calls.go_on()
-        fleet.replace_master("new, old", "new")
+        fleet.replace_master(f"{NEW}, {OLD}", NEW)
         calls.go_on()
-        calls.operator = Operator(("new",))
+        calls.operator = Operator((NEW,))
         calls.go_on()
     finally:
         calls.stop.set()
         thread.join(120)
     assert calls.errors == []
     assert "Refused a call" not in fleet.logs()
-    calls.operator = Operator(("old",))
+    keys = [OLD, NEW, *(host_key(key, host) for key in (OLD, NEW) for host in HOSTS)]
+    assert [key for key in keys if key in fleet.logs()] == []
+    calls.operator = Operator((OLD,))
     with pytest.raises(RemoteFault, match="not signed"):
         calls.clients()[1].set_host_enabled("host1", True, record_version=9999)

@@ -4,8 +4,6 @@ The moments are after a random number of requests: before Placement gets the nex
 one, or after it has done it and before the agent hears.
 """
 
-from __future__ import annotations
-
 import random
 import signal
 import threading
@@ -45,7 +43,6 @@ OPTIONS = "update_resources_interval = 1\nperiodic_fuzzy_delay = 0\n"
 
 
 def agent_in(directory: Path, url: str, root: str, script: str) -> AgentProcess:
-    directory.mkdir()
     agent = AgentProcess(directory, url, script=script, options=OPTIONS)
     agent.write()
     (agent.state_path / "compute_id").write_text(f"{root}\n")
@@ -68,8 +65,7 @@ def undisturbed(tmp_path: Path, placement: RealPlacement) -> dict[str, Run]:
     agent = agent_in(tmp_path / "undisturbed", placement.url, root, SCRIPT)
     runs = {}
     for script in (SCRIPT, LATER):
-        agent.script = script
-        agent.write()
+        agent.write(script=script)
         mark = placement.mark()
         assert agent.once().returncode == 0
         writes = sum(request.is_write for request in placement.since(mark))
@@ -130,8 +126,7 @@ def assert_that_it_recovers(
     with_a_stranger(placement, root)
     agent = agent_in(directory, proxy.url, root, SCRIPT)
     for script, moment in ((SCRIPT, moments.first), (LATER, moments.second)):
-        agent.script = script
-        agent.write()
+        agent.write(script=script)
         killed(proxy, agent, *moment)
         for _ in range(2):
             done = agent.once()
@@ -142,10 +137,7 @@ def assert_that_it_recovers(
 
 
 def test_a_killed_agent_comes_to_the_same_tree(
-    tmp_path: Path,
-    placement: RealPlacement,
-    proxy: FaultProxy,
-    undisturbed: dict[str, Run],
+    tmp_path: Path, placement: RealPlacement, proxy: FaultProxy, undisturbed: dict[str, Run]
 ) -> None:
     chance = random.Random()
 
@@ -158,10 +150,7 @@ def test_a_killed_agent_comes_to_the_same_tree(
 
 @pytest.mark.faults
 def test_killed_at_each_of_its_writes_it_comes_to_the_same_tree(
-    tmp_path: Path,
-    placement: RealPlacement,
-    proxy: FaultProxy,
-    undisturbed: dict[str, Run],
+    tmp_path: Path, placement: RealPlacement, proxy: FaultProxy, undisturbed: dict[str, Run]
 ) -> None:
     first, later = (
         [

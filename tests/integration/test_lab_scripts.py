@@ -1,7 +1,5 @@
 """The scripts of the lab without a lab: each says what to do."""
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess
@@ -9,18 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.servers.process import completed
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 on_x86_64 = pytest.mark.skipif(platform.machine() != "x86_64", reason="the lab is x86_64")
 
 
 def run_with(lab: Path, script: str, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [REPOSITORY / "tools" / script, *words],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "COMPUTE_AGENT_LAB_DIR": str(lab)},
-        timeout=300,
-        check=False,
+    return completed(
+        REPOSITORY / "tools" / script, *words, env={**os.environ, "COMPUTE_AGENT_LAB_DIR": str(lab)}
     )
 
 

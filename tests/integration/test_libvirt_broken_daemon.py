@@ -3,8 +3,6 @@
 It hangs for ever: whoever returns at all has not waited for it.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -132,23 +131,11 @@ def test_a_pool_and_its_new_size_are_in_placement_at_once(
         eventually(lambda: disk_gb(placement, root) == 5)
         pool.destroy()
         connection.close()
-        shown = computectl(agent, "status", "--sources")
-        listed = json.loads(computectl(agent, "status", "--sources", "-f", "json"))
+        shown = agent.computectl("status", "--sources").stdout
+        listed = json.loads(agent.computectl("status", "--sources", "-f", "json").stdout)
         assert listed[0]["took"]["storage pools"] >= 0
         assert "storage pools: " in shown and "capabilities: " in shown
         assert all(line.endswith(" ms") for line in shown.splitlines() if line.startswith("    "))
-
-
-def computectl(agent: AgentProcess, *arguments: str) -> str:
-    command = [sys.executable, "-c", "from computectl.app import main; main()"]
-    done = subprocess.run(
-        [*command, "--config-file", str(agent.config), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=True,
-    )
-    return done.stdout
 
 
 class Counting:

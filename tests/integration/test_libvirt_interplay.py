@@ -1,7 +1,5 @@
 """Parts of the libvirt driver at once, on a real Placement: cells, devices, guests, other drivers."""
 
-from __future__ import annotations
-
 import pytest
 
 from agent.reporting.reports import Severity
@@ -269,8 +267,7 @@ def test_cpus_that_another_driver_has_on_the_root_do_not_move_to_the_cells(host)
     def cpus(tree, node, allocations=None):
         tree.update_inventory(node, {"VCPU": {"total": 3}})
 
-    agent = host.start(NESTED, beside=[Small(cpus)])
-    agent.settle()
+    host.start(NESTED, beside=[Small(cpus)]).settle()
     found = providers(host.placement)
     assert found[NODE]["inventory"]["VCPU"] == 3
     assert found[CELLS[0]]["inventory"]["VCPU"] == 4

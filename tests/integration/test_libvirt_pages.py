@@ -1,7 +1,5 @@
 """docs/libvirt/: what is drawn is what is reported, and what is asked for is found."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from urllib.parse import quote
 

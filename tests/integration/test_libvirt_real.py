@@ -1,11 +1,8 @@
 """The libvirt driver against a real libvirtd; the numbers are held against the kernel's."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket
-import subprocess
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -23,6 +20,7 @@ from drivers.libvirt.driver import LibvirtDriver
 from drivers.libvirt.facts.report import capabilities
 from tests.hosts import context
 from tests.servers.libvirtd import SCRIPT, PrivateLibvirtd
+from tests.servers.process import completed
 
 pytestmark = pytest.mark.needs("libvirtd")
 
@@ -181,6 +179,6 @@ def test_the_daemon_and_what_it_started_are_gone_after_stop():
 
 def test_a_folder_whose_socket_path_is_too_long_is_refused(tmp_path):
     deep = tmp_path / ("x" * 100)
-    found = subprocess.run([str(SCRIPT), str(deep)], capture_output=True, text=True, check=False)
+    found = completed(str(SCRIPT), str(deep))
     assert found.returncode == 1
     assert "the kernel allows 107" in found.stderr

@@ -1,7 +1,5 @@
 """Devices that libvirt itself read and wrote: its test driver, with a file of our own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -54,9 +52,6 @@ def test_devices_are_reported_as_libvirt_tells_them(tmp_path: Path) -> None:
     assert {
         one.name.removeprefix(f"{node}_"): {k: r["total"] for k, r in one.inventory.items()}
         for one in below
-    } == {
-        PF: {"CUSTOM_PCI_8086_154C": 2},
-        "pci_0000_84_00_0": {"VGPU": 4},
-    }
+    } == {PF: {"CUSTOM_PCI_8086_154C": 2}, "pci_0000_84_00_0": {"VGPU": 4}}
     named = [what for what in degraded if "device" in what or "mdev" in what]
     assert named == ["PCI device 10000:e1:00.0"], "QEMU can't address it"

@@ -1,8 +1,6 @@
 """Whatever a user of the broker sends, on a real RabbitMQ: nobody else waits for it."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
@@ -16,7 +14,7 @@ from agent.bus.signing import AgentPermissions, Operator, host_key, signed
 from agent.registry.checks import Report, StatusChange
 from agent.registry.client import RegistryClient
 from agent.reporting.logs import REASONS
-from tests.malformed import enveloped, messages
+from tests.malformed import BYTES, enveloped, messages
 from tests.servers.rabbitmq import RabbitMQ
 from tests.servers.registry import RegistryProcess, recording_agent
 
@@ -42,13 +40,11 @@ def send(broker: RabbitMQ, queue: str, bodies: Iterable[bytes], **more: Any) -> 
             producer.publish(body, exchange="", routing_key=queue, **described)
 
 
-def test_malformed_messages_delay_no_heartbeat_and_no_disable(
-    broker: RabbitMQ, registry: RegistryProcess, transport: Callable[[str], Any]
-) -> None:
+def test_malformed_messages_delay_no_heartbeat_and_no_disable(broker, registry, transport) -> None:
     bus = transport(broker.url)
     sign = partial(signed, [host_key(MASTER, "host1")], "host1")
-    host = RegistryClient.over(bus, WITHIN, sign=sign)
-    operator = RegistryClient.over(bus, WITHIN, sign=Operator((MASTER,)).sign)
+    host = RegistryClient(bus, WITHIN, sign=sign)
+    operator = RegistryClient(bus, WITHIN, sign=Operator((MASTER,)).sign)
     api = ComputeAgentAPI(bus, timeout=WITHIN, operator=Operator((MASTER,)))
     agent, server = recording_agent(bus, "host1")
     server.permit = AgentPermissions(host_key(MASTER, "host1"), "host1")
@@ -66,12 +62,12 @@ def test_malformed_messages_delay_no_heartbeat_and_no_disable(
     dropped = [line for line in registry.log.splitlines() if "Dropped a message" in line]
     reasons = {line.partition("Dropped a message: ")[2] for line in dropped}
     assert len(dropped) == len(reasons) <= REASONS + 1, "each reason once"
+    assert registry.log.count("doesn't exist, drop reply") <= 1
+    assert registry.log.count("Traceback") <= len(BYTES), "of those that are not parsed"
     assert server.stop(60)
 
 
-def test_a_malformed_reply_delays_no_other(
-    broker: RabbitMQ, transport: Callable[[str], Any]
-) -> None:
+def test_a_malformed_reply_delays_no_other(broker, transport) -> None:
     """An agent that was called knows the queue to which its answer goes."""
     agent, server = recording_agent(transport(broker.url), "host2")
     api = ComputeAgentAPI(transport(broker.url), timeout=WITHIN)
@@ -85,12 +81,10 @@ def test_a_malformed_reply_delays_no_other(
     assert server.stop(60)
 
 
-def test_a_message_that_is_compressed_or_too_large_is_dropped(
-    broker: RabbitMQ, registry: RegistryProcess, transport: Callable[[str], Any]
-) -> None:
+def test_a_message_that_is_compressed_or_too_large_is_dropped(broker, registry, transport) -> None:
     call = enveloped({"method": "list_services", "args": {"after": " " * 2**24}})
     send(broker, "compute-registry", [call])
     send(broker, "compute-registry", [call], compression="gzip")
-    operator = RegistryClient.over(transport(broker.url), 60, sign=Operator((MASTER,)).sign)
+    operator = RegistryClient(transport(broker.url), 60, sign=Operator((MASTER,)).sign)
     assert operator.list_services() == []
     assert "Dropped a message: 16777" in registry.log

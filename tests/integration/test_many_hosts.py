@@ -1,15 +1,8 @@
 """Many hosts switched off and on through compute-registry, with everything killed on the way.
 
-Real: RabbitMQ, MariaDB, the compute-registry process, Placement, and of each host all that
-decides and acts: settings, identity, saved view, trackers, loop, switch, ``service.json``,
-heartbeats and, for three hosts in ten, an RPC server.  Simulated, because a machine has no
-room for a thousand agents: the hosts are threads of a few processes, which share the
-processes' connections for what they send; their hypervisors say the same for ever; and
-their first reports are not made but written into Placement and their state directories
-(see ``tests.servers.fleet_hosts`` and ``tests.servers.fleet``).
+Hosts are threads of a few processes (``tests.servers.fleet_hosts``), and their first reports are
+written to Placement and disk (``tests.servers.fleet``); all else is real.
 """
-
-from __future__ import annotations
 
 import threading
 import time
@@ -149,7 +142,7 @@ def world(tmp_path: Path, placement: RealPlacement) -> Iterator[World]:
             Fleet(tmp_path / "fleet", placement, bus, url, HOSTS, more=SLOW) as fleet,
         ):
             transport = messaging.transport(bus)
-            client = RegistryClient.over(transport, timeout=ANSWER_WITHIN)
+            client = RegistryClient(transport, timeout=ANSWER_WITHIN)
             agents = ComputeAgentAPI(transport, timeout=ANSWER_WITHIN)
             operators = Operators(Control(client, agents))
             yield World(placement, broker, registry, fleet, client, operators)

@@ -1,16 +1,13 @@
 """Messaging never gates reporting: whatever a real RabbitMQ does, Placement is told in time."""
 
-from __future__ import annotations
-
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from kombu import Connection
 
 from agent.bus import messaging
 from agent.registry.checks import StatusChange
@@ -27,7 +24,7 @@ from tests.integration.switched import (
 )
 from tests.servers.agent import AgentProcess
 from tests.servers.placement import RealPlacement
-from tests.servers.rabbitmq import SERVERS, RabbitMQ
+from tests.servers.rabbitmq import RabbitMQ
 from tests.waiting import eventually
 
 
@@ -71,13 +68,6 @@ def answered(broker: RabbitMQ, enabled: bool) -> bool:
         return False
 
 
-def add_user(broker: RabbitMQ, name: str, password: str) -> None:
-    # The one in the PATH becomes another user, who has not the private broker's cookie.
-    ctl = str(next(SERVERS.glob("rabbitmq_server-*/sbin/rabbitmqctl")))
-    for words in (["add_user", name, password], ["set_permissions", name, ".*", ".*", ".*"]):
-        subprocess.run([ctl, *words], env=broker.environment(), check=True, capture_output=True)
-
-
 def test_a_broker_that_is_down_at_the_start(agent, broker, placement) -> None:
     broker.kill9()
     reported(agent)
@@ -95,20 +85,14 @@ def test_a_lost_broker_is_in_the_status_and_few_lines_until_it_is_back(
 ) -> None:
     """The next period is ten minutes away."""
 
-    def status() -> tuple[int, str]:
-        command = [sys.executable, "-c", "from computectl.app import main; main()"]
-        options = ["--config-file", str(agent.config), "status"]
-        said = subprocess.run([*command, *options], capture_output=True, text=True)
-        return said.returncode, said.stdout
-
     reported(agent)
     eventually(lambda: status_of(agent)["service"]["rpc"] == "serving")
-    assert status()[0] == 0
+    assert agent.computectl("status").returncode == 0
     broker.kill9()
     eventually(lambda: status_of(agent)["service"]["rpc"] == "waiting for the message broker")
-    code, said = status()
-    assert code == 1
-    assert "not well" in said and "RPC calls do not reach this host" in said
+    said = agent.computectl("status")
+    assert said.returncode == 1 and "not well" in said.stdout
+    assert "RPC calls do not reach this host" in said.stdout
     root = root_of(agent)
     # The record is followed without it.
     registry_of(agent).set_status(StatusChange("testhost", disabled=True))
@@ -120,7 +104,7 @@ def test_a_lost_broker_is_in_the_status_and_few_lines_until_it_is_back(
     eventually(lambda: answered(broker, True))
     assert not has_trait(placement, root)
     eventually(lambda: status_of(agent)["service"]["rpc"] == "serving", within=120)
-    assert status()[0] == 0
+    assert agent.computectl("status").returncode == 0
 
 
 def test_a_broker_that_hangs_at_the_start(agent, broker) -> None:
@@ -129,26 +113,6 @@ def test_a_broker_that_hangs_at_the_start(agent, broker) -> None:
     os.killpg(broker.process.pid, signal.SIGCONT)
     agent.until_logged("Serving RPC calls")
     assert called(broker, False) == "disabled"
-
-
-def test_a_broker_that_hangs_while_it_runs_stops_no_report_and_no_switch(
-    agent, broker, placement
-) -> None:
-    reported(agent)
-    agent.until_logged("Serving RPC calls")
-    group = broker.process.pid
-    os.killpg(group, signal.SIGSTOP)
-    try:
-        root = root_of(agent)
-        before = status_of(agent)["updated"]
-        agent.send(signal.SIGHUP)
-        agent.until(lambda: status_of(agent)["updated"] > before)
-        registry_of(agent).set_status(StatusChange("testhost", disabled=True))
-        eventually(lambda: has_trait(placement, root))
-    finally:
-        os.killpg(group, signal.SIGCONT)
-    eventually(lambda: answered(broker, True))
-    assert not has_trait(placement, root)
 
 
 def test_one_that_has_just_started_can_be_called_before_its_next_heartbeat(agent, broker) -> None:
@@ -192,6 +156,65 @@ def test_credentials_that_become_right_at_the_broker(agent, broker, placement) -
     assert "Traceback" not in agent.log
     registry_of(agent).set_status(StatusChange("testhost", disabled=True))
     eventually(lambda: has_trait(placement, root_of(agent)))
-    add_user(broker, "compute", "secret")
+    broker.control("add_user", "compute", "secret")
+    broker.control("set_permissions", "compute", ".*", ".*", ".*")
     agent.until_logged("Serving RPC calls")
     assert called(broker, False) == "disabled"
+
+
+def test_what_another_fills_its_queue_with_takes_an_agent_no_memory(agent, broker) -> None:
+    reported(agent)
+    usual = peak_of(agent)
+    agent.kill()
+    nested = b"[" + b"[]," * 2_500_000 + b"[]]"
+    call = {"content_type": "application/json", "content_encoding": "utf-8"}
+    with Connection(broker.url.replace("rabbit:", "amqp:")) as connection:
+        queue = connection.SimpleQueue("compute.testhost", queue_opts={"durable": False})
+        for _ in range(30):
+            queue.producer.publish(nested, exchange="", routing_key=queue.queue.name, **call)
+    agent.start()
+    agent.until_logged("30 RPC calls waited in the queue")
+    assert called(broker, False) == "disabled"
+    assert peak_of(agent) < usual + 60 * 2**10
+    assert agent.log.count("Dropped a message") == 1
+
+
+def peak_of(agent: AgentProcess) -> int:
+    """Return the most memory that the process had, in KiB."""
+    assert agent.process is not None
+    status = Path(f"/proc/{agent.process.pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0])
+
+
+def test_a_replaced_shared_queue_is_named_until_it_is_deleted(agent, broker) -> None:
+    broker.control("delete_queue", "compute")
+    with Connection(broker.url.replace("rabbit:", "amqp:")) as connection:
+        arguments = {"x-max-length": 1}
+        connection.default_channel.queue_declare("compute", durable=False, arguments=arguments)
+    reported(agent)
+    eventually(lambda: "queue compute has another" in status_of(agent)["service"]["rpc"])
+    command = "rabbitmqctl delete_queue -p / compute"
+    assert command in status_of(agent)["service"]["rpc"] and command in agent.log
+    broker.control(*command.split()[1:])
+    agent.until_logged("Serving RPC calls", seconds=120)
+    eventually(lambda: status_of(agent)["service"]["rpc"] == "serving")
+
+
+def test_a_broker_that_hangs_while_it_runs_stops_no_report_and_no_switch(
+    agent, broker, placement
+) -> None:
+    reported(agent)
+    agent.until_logged("Serving RPC calls")
+    group = broker.process.pid
+    os.killpg(group, signal.SIGSTOP)
+    try:
+        root = root_of(agent)
+        before = status_of(agent)["updated"]
+        agent.send(signal.SIGHUP)
+        agent.until(lambda: status_of(agent)["updated"] > before)
+        registry_of(agent).set_status(StatusChange("testhost", disabled=True))
+        eventually(lambda: has_trait(placement, root))
+    finally:
+        os.killpg(group, signal.SIGCONT)
+    eventually(lambda: answered(broker, True))
+    assert not has_trait(placement, root)

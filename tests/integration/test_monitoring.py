@@ -1,8 +1,5 @@
 """A real agent beside a real Placement and a real RabbitMQ, scraped and probed."""
 
-from __future__ import annotations
-
-import subprocess
 import sys
 from pathlib import Path
 from urllib.error import HTTPError
@@ -12,10 +9,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.integration.switched import Caller, status_of
 from tests.servers.agent import AgentProcess
-from tests.servers.fault_proxy import FaultProxy
-from tests.servers.placement import RealPlacement
 from tests.servers.ports import free_port
-from tests.servers.rabbitmq import RabbitMQ
+from tests.servers.process import completed
 
 TREE = """
 nodes:
@@ -65,9 +60,7 @@ def watched(directory: Path, url: str, options: str = "", groups: str = "") -> W
     return agent
 
 
-def test_what_an_agent_does_is_in_its_numbers(
-    tmp_path: Path, placement: RealPlacement, own_broker: RabbitMQ
-) -> None:
+def test_what_an_agent_does_is_in_its_numbers(tmp_path, placement, own_broker) -> None:
     bus = f"transport_url = {own_broker.url}\n"
     with watched(tmp_path, placement.url, bus) as agent:
         agent.until(lambda: agent.page("/readyz")[0] == 200)
@@ -110,9 +103,7 @@ def test_what_an_agent_does_is_in_its_numbers(
         own_broker.start()  # the caller's threads look for it
 
 
-def test_readiness_tells_each_part_by_the_words_of_the_status(
-    tmp_path: Path, placement: RealPlacement, proxy: FaultProxy
-) -> None:
+def test_readiness_tells_each_part_by_the_words_of_the_status(tmp_path, placement, proxy) -> None:
     agent = watched(
         tmp_path, proxy.url, groups="[compute]\nresource_provider_association_refresh=1\n"
     )
@@ -139,9 +130,7 @@ def test_readiness_tells_each_part_by_the_words_of_the_status(
         assert agent.value("check_ok", check="disk") == 0
 
 
-def test_a_single_period_leaves_its_numbers_in_the_textfile(
-    tmp_path: Path, placement: RealPlacement
-) -> None:
+def test_a_single_period_leaves_its_numbers_in_the_textfile(tmp_path, placement) -> None:
     agent = watched(tmp_path, placement.url)
     assert agent.once().returncode == 0
     found = samples((tmp_path / "agent.prom").read_text())
@@ -152,6 +141,6 @@ def status_words(agent: AgentProcess) -> str:
     assert status_of(agent)["checks"]
     code = "from computectl.app import main; main()"
     command = [sys.executable, "-c", code, "--config-file", str(agent.config), "status"]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    ran = completed(*command)
     assert ran.returncode == 1
     return ran.stdout

@@ -1,7 +1,5 @@
 """A Placement with a MariaDB, for which names that differ only in case are the same."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

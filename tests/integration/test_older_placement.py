@@ -1,7 +1,5 @@
 """An older Placement, or one without the reshaper, gets what it can do; what it can't is said clearly."""
 
-from __future__ import annotations
-
 import pytest
 
 from reportclient.candidates import read_request

@@ -3,8 +3,6 @@
 On a real Placement, with every command that shows names, on any terminal.
 """
 
-from __future__ import annotations
-
 import io
 import re
 from contextlib import redirect_stderr, redirect_stdout
@@ -100,9 +98,7 @@ def test_programs_get_the_name_as_it_is(directory: Path, placement_server: RealP
     assert {row["host"] for row in found} == {HOSTILE}
 
 
-def test_letters_of_other_languages_are_shown(
-    directory: Path, placement_server: RealPlacement
-) -> None:
+def test_letters_of_other_languages_are_shown(directory: Path, placement_server) -> None:
     host = Here(directory, placement_server.url)
     host.configure()
     assert PRINTED in host.ctl("tree", ROOT).out

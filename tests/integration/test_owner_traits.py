@@ -1,7 +1,5 @@
 """OWNER_NOVA in [compute] owner_trait: what Nova's scheduler asks for, of a real Placement."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -87,10 +85,8 @@ def sharing(tree: ProviderTree, nodename: str, allocations: Any = None) -> None:
 
 
 def test_own_sharing_providers_are_known_by_the_custom_trait_and_get_all(placement):
-    agent = Agent(placement, Small(sharing))
-    agent.settle()
-    later = Agent(placement, Small(sharing), owner_traits=(NOVA, OWNER))
-    later.settle()
+    Agent(placement, Small(sharing)).settle()
+    Agent(placement, Small(sharing), owner_traits=(NOVA, OWNER)).settle()
     assert {OWNER, NOVA} <= set(placement.stranger.traits(STORAGE))
 
 
@@ -102,8 +98,7 @@ def test_a_sharing_provider_with_novas_trait_alone_is_of_another_owner(placement
     stranger.set_inventory(STORAGE, {"DISK_GB": {"total": 5}})
     stranger.set_aggregates(STORAGE, [AGGREGATE])
     driver = Small(lambda tree, nodename, allocations: tree.add_aggregates(nodename, AGGREGATE))
-    agent = Agent(placement, driver, owner_traits=(OWNER, NOVA))
-    agent.settle()
+    agent = Agent(placement, driver, owner_traits=(OWNER, NOVA)).settle()
     driver.body = sharing
     agent.period()
     assert STORAGE in driver.shown[-1]

@@ -1,7 +1,5 @@
 """The embedded Placement starts, remembers, logs, and leaves nothing behind."""
 
-from __future__ import annotations
-
 import http.client
 import os
 import signal
@@ -56,12 +54,6 @@ def test_the_log_has_each_request_exactly_once_and_in_order(placement: RealPlace
     assert len({first.request_id, second.request_id, third.request_id}) == 3
     assert [r.is_write for r in (first, second, third)] == [True, False, True]
     assert placement.requests()[-1] == third
-
-
-def test_the_log_keeps_the_path_as_it_was_sent(placement: RealPlacement) -> None:
-    mark = placement.mark()
-    placement.request("GET", "/resource_providers?name=a%20b&name=%C3%A4")
-    assert [r.path for r in placement.since(mark)] == ["/resource_providers?name=a%20b&name=%C3%A4"]
 
 
 def test_emptying_forgets_all_that_clients_wrote(placement: RealPlacement) -> None:

@@ -3,8 +3,6 @@
 If a newer Placement makes one of these tests fail, the page and what works around it can go.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest
@@ -65,9 +63,7 @@ def test_our_queries_get_the_amounts_that_were_asked_for(
     assert (totals(answer), answer.miscounted) == ({asked}, 0)
 
 
-def test_groups_are_isolated_as_placement_does_it(
-    api: PlacementAPI, placement_server: RealPlacement
-) -> None:
+def test_groups_are_isolated_as_placement_does_it(api: PlacementAPI, placement_server) -> None:
     theirs = raw(THREE, placement_server).allocation_requests
     ours = allocation_candidates(read_request(THREE), api).allocation_requests
     assert [met(one) for one in sorted(ours, key=met)] == [met(o) for o in sorted(theirs, key=met)]
@@ -90,9 +86,7 @@ def test_wrong_amounts_of_an_answer_are_counted(
     assert 0 < answer.miscounted < len(answer)
 
 
-def test_a_sharing_provider_that_is_no_root_is_an_error_in_one_order(
-    placement_server: RealPlacement,
-) -> None:
+def test_a_sharing_provider_that_is_no_root_is_an_error_in_one_order(placement_server) -> None:
     build(placement_server, STORAGE)
     for name in ("host", "filer_disks"):
         placement_server.stranger.set_aggregates(uuid_of(name), [AGGREGATE])
@@ -103,9 +97,7 @@ def test_a_sharing_provider_that_is_no_root_is_an_error_in_one_order(
     assert len(raw(f"{second}&{first}&{root}&group_policy=none", placement_server)) == 1
 
 
-def test_an_unknown_path_is_told_from_an_unknown_provider(
-    placement_server: RealPlacement,
-) -> None:
+def test_an_unknown_path_is_told_from_an_unknown_provider(placement_server: RealPlacement) -> None:
     url = placement_server.url
     for path, kind, said in [
         ("", errors.NotFound, "No resource provider with uuid"),

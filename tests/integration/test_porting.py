@@ -1,7 +1,5 @@
 """docs/porting.rst: what is said of the driver before, and that the one after works."""
 
-from __future__ import annotations
-
 import ast
 import re
 import textwrap

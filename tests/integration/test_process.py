@@ -1,7 +1,5 @@
 """The real process against a real Placement: exit codes, signals, and what the log says."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal
@@ -68,11 +66,8 @@ def own_uuid(agent: AgentProcess) -> str:
 # -- exit codes of --once
 
 
-def test_once_reports_and_exits_0_and_a_second_one_writes_nothing(
-    agent: AgentProcess, placement: RealPlacement
-) -> None:
-    agent.options = "transport_url = kombu+memory://agent:pa55@/\n"
-    agent.write()
+def test_once_reports_and_exits_0_and_a_second_one_writes_nothing(agent, placement) -> None:
+    agent.write(options="transport_url = kombu+memory://agent:pa55@/\n")
     agent.config.chmod(0o644)
     done = agent.once()
     assert done.returncode == 0, done.stderr
@@ -102,9 +97,7 @@ def test_a_driver_that_can_not_start_now_exits_1_and_may_clean_up(stuck: AgentPr
     assert "cleaned up" in done.stdout
 
 
-def test_a_bad_configuration_exits_2_and_says_where(
-    agent: AgentProcess, placement: RealPlacement
-) -> None:
+def test_a_bad_configuration_exits_2_and_says_where(agent: AgentProcess, placement) -> None:
     agent.options = "update_resource_interval = 5\n"
     mark = placement.mark()
     said = "agent.conf:5: no option update_resource_interval in [DEFAULT], whose options are "
@@ -182,17 +175,14 @@ def test_sigterm_does_not_wait_for_a_driver_that_hangs(stuck: AgentProcess) -> N
     assert "in update_provider_tree" in stuck.log, "where it hangs"
 
 
-def test_sighup_takes_over_what_may_change_and_names_what_needs_a_restart(
-    agent: AgentProcess, placement: RealPlacement
-) -> None:
+def test_sighup_takes_over_what_may_change_and_names_what_needs_a_restart(agent, placement) -> None:
     agent.options = "update_resources_interval = 3600\nperiodic_fuzzy_delay = 0\n"
     agent.options += "[registry]\nreport_interval = 3600\nservice_down_time = 9000\n"
     agent.start()
     agent.until_logged("to Placement", times=1)
     refused = "The configuration was not reloaded, the previous one stays in use: "
     for times, wrong in enumerate(("graceful_shutdown_timeout", "debug"), start=1):
-        agent.options = f"update_resources_interval = 1\n{wrong} = soon\n"
-        agent.write()
+        agent.write(options=f"update_resources_interval = 1\n{wrong} = soon\n")
         agent.send(signal.SIGHUP)
         agent.until_logged(refused, times=times)
         assert wrong in agent.log.rpartition(refused)[2]
@@ -229,9 +219,7 @@ def test_a_signal_right_after_another_is_not_lost(agent: AgentProcess) -> None:
     assert agent.stop() == 0
 
 
-def test_sigusr1_ends_nothing_and_sigusr2_writes_a_report_without_secrets(
-    agent: AgentProcess,
-) -> None:
+def test_sigusr1_ends_nothing_and_sigusr2_writes_a_report_without_secrets(agent) -> None:
     pytest.importorskip("oslo_reports")
     agent.options += "[registry]\nhost_key = the-secret-key\n"
     agent.start()
@@ -250,9 +238,7 @@ def test_sigusr1_ends_nothing_and_sigusr2_writes_a_report_without_secrets(
     assert agent.stop() == 0
 
 
-def test_a_second_process_on_the_same_state_path_is_refused_with_the_first(
-    agent: AgentProcess,
-) -> None:
+def test_a_second_process_on_the_same_state_path_is_refused_with_the_first(agent) -> None:
     agent.start()
     agent.until_logged("to Placement", times=1)
     assert agent.process is not None
@@ -264,9 +250,7 @@ def test_a_second_process_on_the_same_state_path_is_refused_with_the_first(
     assert agent.once().returncode == 0
 
 
-def test_placement_lost_and_back_is_logged_once_each(
-    tmp_path: Path, own_placement: RealPlacement
-) -> None:
+def test_placement_lost_and_back_is_logged_once_each(tmp_path, own_placement) -> None:
     own_placement.start()
     options = "update_resources_interval = 1\nperiodic_fuzzy_delay = 0\n"
     options += "[compute]\nresource_provider_association_refresh = 1\n"

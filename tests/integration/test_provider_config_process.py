@@ -1,7 +1,5 @@
 """Provider files beside the real process and computectl, on a real Placement."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -67,9 +65,7 @@ def status(agent: AgentProcess) -> list[str]:
     return [f"{one['subject']}: {one['text']}" for one in node["conditions"]]
 
 
-def test_sighup_applies_good_files_and_keeps_the_last_good_ones(
-    agent: AgentProcess, placement: RealPlacement
-) -> None:
+def test_sighup_applies_good_files_and_keeps_the_last_good_ones(agent, placement) -> None:
     path = write(agent, entry(EVERY_ROOT, "CUSTOM_GOLD", CUSTOM_LICENSE=8))
     agent.start()
     agent.until_logged("to Placement", times=2)
@@ -98,9 +94,7 @@ def test_sighup_applies_good_files_and_keeps_the_last_good_ones(
     assert "Traceback" not in agent.log
 
 
-def test_once_with_a_bad_file_reports_all_else_and_exits_1(
-    agent: AgentProcess, placement: RealPlacement
-) -> None:
+def test_once_with_a_bad_file_reports_all_else_and_exits_1(agent: AgentProcess, placement) -> None:
     path = write(agent, entry(EVERY_ROOT, "GOLD"))
     done = agent.once()
     assert done.returncode == 1
@@ -166,9 +160,7 @@ def test_every_command_says_what_the_document_says(story: Story) -> None:
     assert len(list(steps(DOCUMENT))) == 3
 
 
-def test_the_example_is_the_one_in_the_document_and_is_applied(
-    story: Story, placement: RealPlacement
-) -> None:
+def test_the_example_is_the_one_in_the_document_and_is_applied(story: Story, placement) -> None:
     shown = re.search(r":name: example\n\n((?: {4}.*\n|\n)+)", DOCUMENT)
     assert shown is not None
     assert textwrap.dedent(shown[1]).strip() == EXAMPLE.read_text().strip()

@@ -1,7 +1,5 @@
 """A query that can be read means the same to a real Placement as its reading."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from urllib.parse import quote

@@ -1,7 +1,5 @@
 """What README.rst shows is what happens."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """docs/registry-backup.rst, walked: dump, loss and restore, with agents whose hosts were switched meanwhile."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections.abc import Iterator
@@ -35,23 +33,19 @@ class Fleet:
         self, directory: Path, database: MariaDB, broker: RabbitMQ, placement: RealPlacement
     ) -> None:
         self.directory, self.database, self.placement = directory, database, placement
-        (directory / "registry").mkdir()
         self.url = database.create("registry")
         self.registry = RegistryProcess(
             directory / "registry", transport_url=broker.url, more=f"connection = {self.url}\n"
         )
         self.transport = messaging.transport(broker.url)
-        self.client = RegistryClient.over(self.transport, timeout=30)
+        self.client = RegistryClient(self.transport, timeout=30)
         self.agents = {name: self._agent(name, broker) for name in NAMES}
         self.registry.start()
 
     def _agent(self, name: str, broker: RabbitMQ) -> AgentProcess:
         script = f"nodes: {{{name}: {{inventory: {{VCPU: 4}}}}}}\n"
         agent = AgentProcess(
-            self.directory / name,
-            self.placement.url,
-            script,
-            options(broker.url, "access = rpc\n"),
+            self.directory / name, self.placement.url, script, options(broker.url, "access = rpc\n")
         )
         agent.write()
         text = agent.config.read_text().replace("host = testhost", f"host = {name}")

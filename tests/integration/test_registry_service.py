@@ -1,8 +1,8 @@
 """compute-registry as processes: a real RabbitMQ, a real database, the real openstack client."""
 
-from __future__ import annotations
-
 import functools
+import http.client
+import itertools
 import json
 import os
 import signal
@@ -11,6 +11,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +20,20 @@ import pytest
 
 from agent.bus import errors
 from agent.bus.rpcapi import ComputeAgentAPI
+from agent.bus.signing import host_key, signed
 from agent.registry import wire
 from agent.registry.checks import Report, StatusChange
 from agent.registry.client import RegistryClient
-from agent.registry.errors import RegistryUnavailable
+from agent.registry.errors import Changed, RegistryUnavailable
 from compute_registry import web
 from compute_registry.store import SqlRegistry
 from tests import registries
 from tests.servers import records
 from tests.servers.databases import MariaDB
 from tests.servers.ports import free_port
+from tests.servers.process import completed
 from tests.servers.rabbitmq import RabbitMQ
-from tests.servers.registry import RegistryProcess, fetch, recording_agent
+from tests.servers.registry import START, RegistryProcess, fetch, recording_agent
 from tests.servers.tiny_keystone import TinyKeystone
 from tests.waiting import eventually, without_error
 
@@ -40,11 +44,6 @@ def mariadb() -> Iterator[MariaDB]:
         yield server
 
 
-def directory(path: Path) -> Path:
-    path.mkdir()
-    return path
-
-
 def until(done, timeout: float = 60.0):  # type: ignore[no-untyped-def]
     """The first answer that is no error."""
     return without_error(done, RegistryUnavailable, within=timeout)
@@ -53,15 +52,13 @@ def until(done, timeout: float = 60.0):  # type: ignore[no-untyped-def]
 # -- over the bus
 
 
-def test_two_instances_serve_a_fleet_and_one_may_die(
-    broker: RabbitMQ, mariadb: MariaDB, tmp_path: Path, transport: Callable[[str], Any]
-) -> None:
+def test_two_instances_serve_a_fleet_and_one_may_die(broker, mariadb, tmp_path, transport) -> None:
     more = f"connection = {mariadb.create('fleet')}"
     instances = [
-        RegistryProcess(directory(tmp_path / name), transport_url=broker.url, more=more)
+        RegistryProcess(tmp_path / name, transport_url=broker.url, more=more)
         for name in ("one", "two")
     ]
-    client = RegistryClient.over(transport(broker.url), timeout=30)
+    client = RegistryClient(transport(broker.url), timeout=30)
     try:
         threads = [threading.Thread(target=each.start) for each in instances]
         for thread in threads:
@@ -88,7 +85,7 @@ def test_two_instances_serve_a_fleet_and_one_may_die(
 def test_calls_end_and_come_back_when_the_registry_or_the_broker_is_killed(
     own_broker: RabbitMQ, transport: Callable[[str], Any], tmp_path: Path
 ) -> None:
-    client = RegistryClient.over(transport(own_broker.url), timeout=2)
+    client = RegistryClient(transport(own_broker.url), timeout=2)
     with RegistryProcess(tmp_path, transport_url=own_broker.url) as registry:
         until(lambda: client.heartbeat(Report("host1", "a", "6.5", [])))
         registry.kill9()
@@ -105,15 +102,53 @@ def test_calls_end_and_come_back_when_the_registry_or_the_broker_is_killed(
         assert until(lambda: client.get_service("host1"), 60).host == "host1"
 
 
+def test_an_operator_gets_through_while_a_host_changes_its_record(
+    broker: RabbitMQ, transport: Callable[[str], Any], tmp_path: Path
+) -> None:
+    keys, stop = (
+        functools.partial(signed, [host_key("master", "host1")], "host1"),
+        threading.Event(),
+    )
+    client = RegistryClient(transport(broker.url), 60, sign=keys)
+
+    def change() -> int:
+        for number in itertools.count():
+            if stop.is_set():
+                return number
+            seen = client.get_service("host1")
+            version = {"expected_version": seen.version, "new_version": seen.version + 1}
+            with suppress(Changed):
+                client.set_status(StatusChange("host1", disabled=not seen.disabled, **version))
+        raise AssertionError
+
+    def computectl(*words: str) -> str:
+        start = "from computectl.app import main; main()"
+        command = [sys.executable, "-c", start, "--config-file", str(registry.config), "service"]
+        said = subprocess.run([*command, *words, "host1"], stdout=subprocess.PIPE, text=True)
+        return said.stdout.partition("\n")[0]
+
+    more = "access = rpc\nmaster_key = master"
+    with RegistryProcess(tmp_path, transport_url=broker.url, more=more) as registry:
+        until(lambda: client.heartbeat(Report("host1", "a", None, [])))
+        with ThreadPoolExecutor() as pool:
+            changes = pool.submit(change)
+            try:
+                for _ in range(3):
+                    assert computectl("force-down") == "host1 is forced down"
+                    assert computectl("disable") == "host1 is disabled in its service record"
+                    assert computectl("force-down", "--unset") == "host1 is no longer forced down"
+            finally:
+                stop.set()
+        assert changes.result() > 20
+
+
 def assert_it_fails(client: RegistryClient) -> None:
     with pytest.raises(RegistryUnavailable):
         client.get_service("host1")
 
 
 @pytest.mark.faults
-def test_a_call_that_could_not_be_sent_is_not_sent_late(
-    own_broker: RabbitMQ, transport: Callable[[str], Any]
-) -> None:
+def test_a_call_that_could_not_be_sent_is_not_sent_late(own_broker, transport) -> None:
     agent, server = recording_agent(transport(own_broker.url), "host1")
     used = ComputeAgentAPI(transport(own_broker.url), timeout=30)
     assert used.set_host_enabled("host1", enabled=True) == "enabled"
@@ -129,13 +164,11 @@ def test_a_call_that_could_not_be_sent_is_not_sent_late(
     server.stop()
 
 
-def test_it_starts_and_stops_without_its_broker_or_its_database(
-    tmp_path: Path,
-) -> None:
+def test_it_starts_and_stops_without_its_broker_or_its_database(tmp_path: Path) -> None:
     nobody = f"rabbit://guest:guest@127.0.0.1:{free_port()}/"
-    no_broker = RegistryProcess(directory(tmp_path / "broker"), transport_url=nobody)
+    no_broker = RegistryProcess(tmp_path / "broker", transport_url=nobody)
     away = f"connection = mysql+pymysql://me:secret@127.0.0.1:{free_port()}/x"
-    no_database = RegistryProcess(directory(tmp_path / "database"), transport_url=nobody, more=away)
+    no_database = RegistryProcess(tmp_path / "database", transport_url=nobody, more=away)
     try:
         no_broker.start()
         no_database.start(says="Waiting for the database")
@@ -171,7 +204,7 @@ def test_sighup_takes_over_what_may_change_and_names_what_needs_a_restart(tmp_pa
         with registries.registry(tmp_path) as store:
             store.heartbeat(Report("host1", "rack 1", "6.1", ()))
             records.later(store.database, 1000)
-        for text in ("service_down_time = soon\n", "service_down_time = 9000\nbinary = mine\n"):
+        for text in ("service_down_time = soon\n", "service_down_time = 9000\nrest_bind = ::1\n"):
             registry.config.write_text(
                 f"[DEFAULT]\nstate_path = {tmp_path}\ndebug = true\n[registry]\n{port}{text}"
             )
@@ -183,7 +216,7 @@ def test_sighup_takes_over_what_may_change_and_names_what_needs_a_restart(tmp_pa
             )
             registry.wait_for(lambda said=said: said in registry.log)
             assert ("DEFAULT.debug changed" in registry.log) == ("soon" not in text)
-        said = "Ignoring change to immutable option registry.binary"
+        said = "Ignoring change to immutable option registry.rest_bind"
         registry.wait_for(lambda: said in registry.log)
         url = f"http://127.0.0.1:{number}/v2.1/os-services"
         registry.wait_for(lambda: b'"state":"up"' in fetch(url)[2].replace(b" ", b""))
@@ -195,14 +228,7 @@ def test_sighup_takes_over_what_may_change_and_names_what_needs_a_restart(tmp_pa
 
 
 def run_to_its_end(registry: RegistryProcess) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", "from compute_registry.service import main; main()"]
-        + ["--config-file", str(registry.config)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    return completed(sys.executable, "-c", START, "--config-file", registry.config)
 
 
 def test_without_keys_it_serves_the_bus_only_where_that_is_wanted(tmp_path: Path) -> None:
@@ -239,35 +265,17 @@ class OpenStack:
         self._command += ["--os-auth-type", "none", "--os-endpoint", url]
 
     def __call__(self, *args: str) -> str:
-        return self.run("compute", "service", *args)
-
-    def run(self, *args: str) -> str:
-        done = subprocess.run(
-            [*self._command, *args],
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-            env=self._environ,
-        )
+        done = completed(*self._command, "compute", "service", *args, env=self._environ)
         assert done.returncode == 0, done.stderr
         return done.stdout
-
-    def json(self, *args: str) -> Any:
-        return json.loads(self.run(*args, "-f", "json"))
 
     def listed(self, *args: str) -> dict[str, dict[str, str]]:
         found = json.loads(self("list", "--long", "-f", "json", *args))
         return {each["Host"]: each for each in found}
 
 
-@pytest.mark.parametrize(
-    "microversion",
-    ["2.90", pytest.param("2.53", marks=pytest.mark.faults)],
-)
-def test_the_openstack_client_lists_disables_enables_and_deletes(
-    rest: tuple[str, SqlRegistry], microversion: str
-) -> None:
+@pytest.mark.parametrize("microversion", ["2.90", pytest.param("2.53", marks=pytest.mark.faults)])
+def test_the_openstack_client_lists_disables_enables_and_deletes(rest, microversion: str) -> None:
     url, registry = rest
     openstack = OpenStack(url, microversion)
     for name in ("host1", "host2"):
@@ -310,9 +318,7 @@ def test_the_openstack_client_gets_along_with_versions_before_uuids(
 
 
 @pytest.mark.needs("mariadb")
-def test_a_database_that_hangs_is_a_503_with_a_sentence_until_it_answers(
-    tmp_path: Path, mariadb: MariaDB
-) -> None:
+def test_a_database_that_hangs_is_a_503_with_a_sentence_until_it_answers(tmp_path, mariadb) -> None:
     port = free_port()
     services = f"http://127.0.0.1:{port}/v2.1/os-services"
     more = f"connection = {mariadb.create('hangs')}\nrest_port = {port}\nauth_strategy = noauth"
@@ -328,9 +334,9 @@ def test_a_database_that_hangs_is_a_503_with_a_sentence_until_it_answers(
 # -- Keystone
 
 
-def test_invented_tokens_at_a_keystone_that_hangs_delay_no_known_one(
-    tmp_path: Path,
-) -> None:
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[tuple[TinyKeystone, RegistryProcess, str]]:
+    """A Keystone, a registry that asks it, and the URL of its services."""
     port = free_port()
     with TinyKeystone() as keystone:
         more = (
@@ -340,42 +346,78 @@ def test_invented_tokens_at_a_keystone_that_hangs_delay_no_known_one(
             "user_domain_id = default\nproject_domain_id = default"
         )
         with RegistryProcess(tmp_path, more=more) as process:
-            services = f"http://127.0.0.1:{port}/v2.1/os-services"
-            status, headers, _ = fetch(services)
-            assert status == 401 and keystone.url in headers["www-authenticate"]
-            assert fetch(services, X_Roles="admin", X_Identity_Status="Confirmed")[0] == 401
-            assert fetch(services, X_Auth_Token="token-admin")[0] == 200
-            keystone.answers.clear()
-            answers: list[Any] = []
-            threads = [
-                threading.Thread(
-                    target=lambda n=n: answers.append(fetch(services, X_Auth_Token=f"token-{n}"))
-                )
-                for n in range(60)
-            ]
-            for each in threads:
-                each.start()
-            eventually(lambda: len(answers) > 60 - web.THREADS)
-            assert fetch(services, X_Auth_Token="token-admin")[0] == 200
-            assert len(answers) < len(threads), "some wait for Keystone still"
-            for each in threads:
-                each.join(60)
-            assert {status for status, _, _ in answers} == {503}
-            said = {json.loads(text)["serviceUnavailable"]["message"] for _, _, text in answers}
-            assert said == {
-                "Keystone can't be reached: Keystone did not answer within 5 s: try again in a "
-                "moment",
-                "Keystone can't be reached: Keystone has not answered 8 earlier calls: try again "
-                "in a moment",
-            }
-            assert "Traceback" not in process.log
-            keystone.answers.set()
-            eventually(lambda: fetch(services, X_Auth_Token="token-admin2")[0] == 403)
+            yield keystone, process, f"http://127.0.0.1:{port}/v2.1/os-services"
 
 
-def test_it_is_not_ready_without_its_broker_and_alive_all_the_same(
-    tmp_path: Path, own_broker: RabbitMQ
+def test_invented_tokens_at_a_keystone_that_hangs_delay_no_known_one(
+    guarded: tuple[TinyKeystone, RegistryProcess, str],
 ) -> None:
+    keystone, process, services = guarded
+    status, headers, _ = fetch(services)
+    assert status == 401 and keystone.url in headers["www-authenticate"]
+    assert fetch(services, X_Roles="admin", X_Identity_Status="Confirmed")[0] == 401
+    assert fetch(services, X_Auth_Token="token-admin")[0] == 200
+    keystone.answers.clear()
+    answers: list[Any] = []
+    threads = [
+        threading.Thread(
+            target=lambda n=n: answers.append(fetch(services, X_Auth_Token=f"token-{n}"))
+        )
+        for n in range(90)
+    ]
+    for each in threads:
+        each.start()
+    eventually(lambda: len(answers) > 90 - web.THREADS)
+    assert fetch(services, X_Auth_Token="token-admin")[0] == 200
+    assert len(answers) < len(threads), "some wait for Keystone still"
+    for each in threads:
+        each.join(60)
+    assert {status for status, _, _ in answers} == {503}
+    said = {json.loads(text)["serviceUnavailable"]["message"] for _, _, text in answers}
+    assert said == {
+        "Keystone can't be reached: Keystone did not answer within 5 s: try again in a moment",
+        "Keystone can't be reached: Keystone was busy for 2.5 s: try again in a moment",
+        "Keystone can't be reached: too many requests wait for Keystone: try again in a moment",
+    }
+    assert "Traceback" not in process.log
+    keystone.answers.set()
+    eventually(lambda: fetch(services, X_Auth_Token="token-admin2")[0] == 403)
+
+
+def status_from(address: str, services: str, token: str) -> int:
+    """The status of the answer to a client at this address of the loopback."""
+    host, _, path = services.removeprefix("http://").partition("/")
+    sent = http.client.HTTPConnection(host, timeout=60, source_address=(address, 0))
+    sent.request("GET", f"/{path}", headers={"X-Auth-Token": token})
+    return sent.getresponse().status
+
+
+def test_new_tokens_wait_for_their_turn_and_one_client_holds_up_no_other(
+    guarded: tuple[TinyKeystone, RegistryProcess, str],
+) -> None:
+    keystone, _, services = guarded
+    keystone.seconds = 0.03
+    with ThreadPoolExecutor(200) as pool:
+        many = pool.map(lambda n: status_from("127.0.0.1", services, f"token-{n}"), range(24))
+        assert list(many) == [403] * 24, "they are no administrators"
+        ended, sent = threading.Event(), itertools.count()
+
+        def invents() -> None:
+            while not ended.is_set():
+                assert status_from("127.0.0.1", services, f"invented-{next(sent)}") in (401, 503)
+
+        crowd = [pool.submit(invents) for _ in range(60)]
+        eventually(lambda: next(sent) > 200)
+        admins = [status_from("127.0.0.2", services, f"token-admin{n}") for n in range(1, 6)]
+        ended.set()
+        assert admins == [403] * 5
+        for each in crowd:
+            each.result(60)
+    assert [status_from("127.0.0.1", services, "bad") for _ in range(5)] == [401] * 5
+    assert keystone.checked["bad"] == 1
+
+
+def test_it_is_not_ready_without_its_broker_and_alive_all_the_same(tmp_path, own_broker) -> None:
     port, metrics = free_port(), free_port()
     more = (
         f"rest_port = {port}\nauth_strategy = noauth\n[monitoring]\nlisten_port = {metrics}\n"
@@ -388,9 +430,7 @@ def test_it_is_not_ready_without_its_broker_and_alive_all_the_same(
     with RegistryProcess(tmp_path, transport_url=own_broker.url, more=more) as process:
         process.wait_for(lambda: ready() == (200, b"database: ok\nbroker: ok\n"))
         assert fetch(f"http://127.0.0.1:{port}/v2.1/os-services")[0] == 200
-        _, _, text = fetch(f"http://127.0.0.1:{metrics}/metrics")
-        counted = b'http_requests_total{code="200",method="GET",route="/os-services"} 1.0'
-        assert b"compute_registry_" + counted in text
+        assert b"compute_registry_hosts" in fetch(f"http://127.0.0.1:{metrics}/metrics")[2]
         own_broker.kill9()
         process.wait_for(lambda: b"broker: no connection to the message broker" in ready()[1])
         assert ready()[0] == 503

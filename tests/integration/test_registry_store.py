@@ -1,5 +1,6 @@
 """The store of a fleet on both engines, and the endpoint before it: they can't be told apart."""
 
+import contextlib
 import functools
 import itertools
 import subprocess
@@ -15,12 +16,8 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from alembic.autogenerate import compare_metadata
-from alembic.runtime.migration import MigrationContext
 
-from agent.bus import messaging
 from agent.bus.caller import Caller
-from agent.bus.server import RpcServer
 from agent.registry import wire
 from agent.registry.checks import Report, StatusChange
 from agent.registry.client import RegistryClient
@@ -32,12 +29,13 @@ from agent.registry.errors import (
     RegistryUnavailable,
     UnknownHost,
 )
+from agent.registry.opts import RegistryConfigError
 from agent.registry.record import DOWN_AFTER
-from compute_registry.database.fleet_database import NEWEST, FleetDatabase
-from compute_registry.database.tables import CLOCK_ROW, LONGEST_TICK, METADATA, SERVICES
+from compute_registry.database.fleet_database import FleetDatabase
+from compute_registry.database.tables import CLOCK_ROW, LONGEST_TICK, SERVICES
 from compute_registry.endpoint import RegistryEndpoint
 from compute_registry.store import AT_ONCE, RECORDS_LOG, VERSION_EPOCH, SqlRegistry
-from tests.registries import registry_at
+from tests.registries import answering, registry_at
 from tests.servers import records
 from tests.servers.databases import MariaDB
 
@@ -81,7 +79,7 @@ def empty(
             file = tmp_path_factory.mktemp("store") / "registry.sqlite"
             url = f"sqlite:///{file}" if name == "sqlite" else server().create("store")
             made[name] = FleetDatabase.from_url(url)
-            made[name].upgrade()
+            made[name].prepare()
         made[name].run(lambda sql: sql.execute(SERVICES.delete()))
         return made[name]
 
@@ -98,14 +96,8 @@ def endpoint(empty: Callable[[str], FleetDatabase]) -> RegistryEndpoint:
 
 @pytest.fixture
 def over_rpc(endpoint: RegistryEndpoint) -> Iterator[RegistryClient]:
-    bus = messaging.transport("kombu+memory://")
-    target = messaging.Target(exchange=wire.EXCHANGE, topic=wire.TOPIC, server="one")
-    server = RpcServer(bus, target, [endpoint])
-    server.start()
-    assert server.serving.wait(60)
-    yield RegistryClient.over(bus)
-    assert server.stop(30)
-    bus.cleanup()
+    with answering(endpoint) as bus:
+        yield RegistryClient(bus)
 
 
 @pytest.fixture(params=ENGINES)
@@ -135,9 +127,7 @@ def test_the_first_heartbeat_makes_the_record(registry: SqlRegistry) -> None:
     assert registry.get_service("host1").uuid == record.uuid == str(uuid.UUID(record.uuid))
 
 
-def test_a_heartbeat_brings_what_is_new_and_keeps_the_version(
-    registry: SqlRegistry, later: Callable[[float], None]
-) -> None:
+def test_a_heartbeat_brings_what_is_new_and_keeps_the_version(registry, later) -> None:
     registry.heartbeat(Report("host1", "a1", "6.1", ROOTS))
     later(5)
     first = registry.get_service("host1")
@@ -157,14 +147,32 @@ def test_a_heartbeat_brings_what_is_new_and_keeps_the_version(
 def test_a_second_agent_with_the_same_host_is_refused_and_both_are_named(
     registry: SqlRegistry,
 ) -> None:
+    registry.keep_alive({})
     registry.heartbeat(Report("host1", "rack 1", "6.1", ROOTS))
     with pytest.raises(HostTaken) as refused:
         registry.heartbeat(Report("host1", "rack 2", "6.1", ()))
     assert "rack 1" in str(refused.value) and "rack 2" in str(refused.value)
     assert registry.get_service("host1").address == "rack 1"
+    assert registry.get_service("host1").contested_by is None, "rack 1 may have been rebooted"
+    registry.heartbeat(Report("host1", "rack 1", "6.1", ROOTS))
     contested = registry.get_service("host1")
     assert (contested.roots, contested.contested_by) == (ROOTS, "rack 2")
     registry.heartbeat(Report("host2", "rack 2", "6.1", ()))
+
+
+@pytest.mark.parametrize("ticks", [3, 13])
+def test_a_host_that_is_rebooted_is_at_no_time_two_agents(
+    registry: SqlRegistry, later: Callable[[float], None], ticks: int
+) -> None:
+    """Its second boot is refused until the first counts as down; then it is served."""
+    registry.keep_alive({})
+    registry.heartbeat(Report("host1", "boot 1", "6.5", ()))
+    for _ in range(ticks):
+        with contextlib.suppress(HostTaken, Changed):
+            registry.heartbeat(Report("host1", "boot 2", "6.5", (), replaces=last_heard(registry)))
+        assert registry.get_service("host1").contested_by is None
+        later(LONGEST_TICK)
+    assert registry.get_service("host1").address == ("boot 1" if ticks == 3 else "boot 2")
 
 
 def last_heard(registry: SqlRegistry) -> str:
@@ -173,9 +181,7 @@ def last_heard(registry: SqlRegistry) -> str:
     return seen_at.isoformat()
 
 
-def test_a_heartbeat_of_an_earlier_life_takes_over_nothing(
-    registry: SqlRegistry, later: Callable[[float], None]
-) -> None:
+def test_a_heartbeat_of_an_earlier_life_takes_over_nothing(registry, later) -> None:
     """Whoever has recorded one can send it again, at any time."""
     registry.heartbeat(Report("host1", "boot 1", "6.1", (), replaces=""))
     registry.set_status(StatusChange("host1", disabled=True, reason="moving"))
@@ -195,9 +201,7 @@ def test_a_heartbeat_of_an_earlier_life_takes_over_nothing(
     assert registry.get_service("host1").address == "boot 2"
 
 
-def test_a_delete_is_of_the_record_that_was_read_and_of_none_after_it(
-    registry: SqlRegistry, later: Callable[[float], None]
-) -> None:
+def test_a_delete_is_of_the_record_that_was_read_and_of_none_after_it(registry, later) -> None:
     first = registry.heartbeat(Report("host1", "rack 1", "6.1", ()))
     later(61)
     registry.delete("host1", uuid=first.uuid.upper())
@@ -208,9 +212,7 @@ def test_a_delete_is_of_the_record_that_was_read_and_of_none_after_it(
     assert registry.get_service("host1").uuid != first.uuid
 
 
-def test_heartbeats_that_report_nothing_new_are_recorded_together(
-    registry: SqlRegistry, later: Callable[[float], None]
-) -> None:
+def test_heartbeats_that_report_nothing_new_are_recorded_together(registry, later) -> None:
     hosts = [f"host{number:03}" for number in range(AT_ONCE + 1)]
     for host in (*hosts[:3], hosts[-1], "attached"):
         registry.heartbeat(Report(host, f"{host}'s", "6.5", (), attached=host == "attached"))
@@ -250,15 +252,14 @@ def test_no_host_gets_more_silent_while_no_registry_records_heartbeats(
 
 
 @pytest.mark.needs("mariadb")
-def test_a_contest_ends_after_a_minute_though_the_clock_was_set_back(
-    empty: Callable[[str], FleetDatabase],
-) -> None:
+def test_a_contest_ends_after_a_minute_though_the_clock_was_set_back(empty) -> None:
     database = empty("mariadb")
     registry = registry_at(database)
     registry.keep_alive({})
     registry.heartbeat(Report("host1", "rack 1", "6.5", ()))
     with pytest.raises(HostTaken):
         registry.heartbeat(Report("host1", "rack 2", "6.5", ()))
+    registry.heartbeat(Report("host1", "rack 1", "6.5", ()))
     assert registry.get_service("host1").contested_by == "rack 2"
     for _ in range(int(DOWN_AFTER / LONGEST_TICK) + 1):  # its clock is where it was before
         ticked = CLOCK_ROW.update().values(ticked_at=CLOCK_ROW.c.ticked_at - LONGEST_TICK)
@@ -305,21 +306,19 @@ def test_what_a_later_agent_says_besides_is_ignored(endpoint: RegistryEndpoint) 
     [({"disabled": True, "unless": "idle"}, "unless"), ({"reason": "new disks"}, "disabled")],
 )
 def test_a_change_with_an_unknown_condition_or_without_a_status_is_refused(
-    endpoint: RegistryEndpoint, change: dict[str, object], named: str
+    over_rpc: RegistryClient, change: dict[str, object], named: str
 ) -> None:
-    endpoint.store.heartbeat(Report("host1", "rack 1", "6.1", ROOTS))
-    error = endpoint.set_status({}, host="host1", **change)["error"]
-    assert error["kind"] == "InputRefused" and named in error["text"]
-    assert endpoint.store.get_service("host1").version == 1
+    over_rpc.heartbeat(Report("host1", "rack 1", "6.1", ROOTS))
+    with pytest.raises(RegistryError, match=named):
+        over_rpc.call("set_status", host="host1", **change)
+    assert over_rpc.get_service("host1").version == 1
 
 
 A_ROOT = "c0ffee00-0000-4000-8000-00000000000a"
 ANOTHER = "c0ffee00-0000-4000-8000-00000000000b"
 
 
-def test_a_root_of_a_host_that_is_up_is_not_claimed_by_another(
-    registry: SqlRegistry, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_root_of_a_host_that_is_up_is_not_claimed_by_another(registry, caplog) -> None:
     registry.heartbeat(Report("host1", "rack 1", "6.1", [A_ROOT]))
     for _ in range(2):
         claimed = registry.heartbeat(Report("host2", "rack 2", "6.1", [A_ROOT, ANOTHER]))
@@ -363,9 +362,7 @@ def test_thousands_of_roots_are_compared_set_by_set(registry: SqlRegistry) -> No
         registry.heartbeat(Report("ironic", "a1", "6.1", [ANOTHER] * 20_001))
 
 
-def test_a_root_of_a_host_that_is_down_moves_to_who_reports_it(
-    registry: SqlRegistry, later: Callable[[float], None], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_root_of_a_host_that_is_down_moves_to_who_reports_it(registry, later, caplog) -> None:
     caplog.set_level("INFO")
     registry.heartbeat(Report("host1", "rack 1", "6.1", [A_ROOT, ANOTHER]))
     later(61)
@@ -374,9 +371,7 @@ def test_a_root_of_a_host_that_is_down_moves_to_who_reports_it(
     assert registry.get_service("host1").roots == (ANOTHER,)
 
 
-def test_what_is_decided_after_a_restore_is_later_than_what_was_before_it(
-    registry: SqlRegistry,
-) -> None:
+def test_what_is_decided_after_a_restore_is_later_than_what_was_before_it(registry) -> None:
     registry.heartbeat(Report("host1", "a1", "6.1", ()))
     seen = [registry.set_status(StatusChange("host1", disabled=False)).version]
     records.write(registry.database, "host1", version=2, disabled=False)
@@ -390,20 +385,38 @@ def test_what_is_decided_after_a_restore_is_later_than_what_was_before_it(
         seen.append(version)
 
 
-def test_who_names_the_version_that_he_changes_knows_the_one_that_it_gets(
-    registry: SqlRegistry,
-) -> None:
-    registry.heartbeat(Report("host1", "a1", "6.1", ()))
-    registry.heartbeat(Report("host1", "a1", "6.1", ROOTS))
-    told = registry.set_status(
-        StatusChange("host1", disabled=True, expected_version=1, new_version=2)
-    )
-    assert told.version == 2
-    with pytest.raises(Changed, match="host1"):
-        registry.set_status(StatusChange("host1", disabled=False, expected_version=1))
+def test_an_order_holds_whatever_the_host_says_and_a_replay_never(registry: SqlRegistry) -> None:
+    def says(version: int) -> int:
+        own = StatusChange(
+            "host1", disabled=True, expected_version=version, new_version=version + 1
+        )
+        return registry.set_status(own, by_host=True).version
+
+    def order(version: int) -> int:
+        down = registry.set_forced_down("host1", forced_down=True, expected_version=version)
+        return down.version
+
+    def enable(version: int) -> int:
+        change = StatusChange("host1", disabled=False, expected_version=version)
+        return registry.set_status(change).version
+
+    read = registry.heartbeat(Report("host1", "a1", "6.1", ROOTS)).version
+    said = says(says(read))
+    assert said == read + 2
+    for late in (lambda: says(read), lambda: order(said + 1)):
+        with pytest.raises(Changed, match=f"host1 was changed .* version {said}"):
+            late()
+    ordered = order(read)
+    assert ordered > said
+    for replay in (lambda: order(read), lambda: order(said), lambda: enable(read)):
+        with pytest.raises(Changed):
+            replay()
+    says(ordered)
+    assert enable(ordered) > ordered
     with pytest.raises(Changed):
-        registry.set_forced_down("host1", forced_down=True, expected_version=1)
-    assert registry.set_forced_down("host1", forced_down=True, expected_version=2).version > 2
+        registry.set_status(
+            StatusChange("host1", disabled=True, expected_version=ordered), by_host=True
+        )
 
 
 def test_since_when_it_is_disabled_stays_when_the_reason_changes(registry: SqlRegistry) -> None:
@@ -521,9 +534,7 @@ def test_hosts_are_listed_by_name_and_found_by_uuid(registry: SqlRegistry) -> No
         registry.find_service(str(uuid.uuid4()))
 
 
-def test_many_hosts_are_listed_in_pages_without_a_gap(
-    registry: SqlRegistry, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_hosts_are_listed_in_pages_without_a_gap(registry: SqlRegistry, monkeypatch) -> None:
     monkeypatch.setattr(wire, "PAGE", 7)
     rows = [
         {"uuid": str(uuid.uuid4()), "host": f"Host-{n:03}" if n % 2 else f"host_{n:03}"}
@@ -620,9 +631,7 @@ def test_wrong_input_is_an_error_for_its_caller_only(
     [{"after": "", "limit": -1}, {"after": "", "limit": 0}, {"after": 1, "limit": 5}]
     + [{"after": "x" * 300, "limit": 5}, {"after": "", "limit": True}],
 )
-def test_a_page_that_can_not_be_is_refused(
-    endpoint: RegistryEndpoint, page: dict[str, object]
-) -> None:
+def test_a_page_that_can_not_be_is_refused(endpoint, page: dict[str, object]) -> None:
     assert endpoint.list_services({}, **page)["error"]["kind"] == "InputRefused"
 
 
@@ -635,26 +644,18 @@ def test_what_no_method_takes_is_an_error_for_its_caller(
     assert "Traceback" not in caplog.text
 
 
-def test_a_reason_that_an_older_version_stored_is_shown_escaped(
-    registry: SqlRegistry,
-) -> None:
-    registry.heartbeat(Report("host1", "a1", "6.1", ()))
-    records.write(registry.database, disabled=True, disabled_reason="a\x1b[2Jb")
-    assert registry.get_service("host1").disabled_reason == "a\\x1b[2Jb"
-
-
-# -- the schema
+# -- the tables
 
 
 STARTS = """
 import sys
 from compute_registry.database.fleet_database import FleetDatabase
 sys.stdin.readline()
-FleetDatabase.from_url(sys.argv[1]).upgrade()
+FleetDatabase.from_url(sys.argv[1]).prepare()
 """
 
 
-def test_instances_that_start_at_once_make_the_schema_once(url: str) -> None:
+def test_instances_that_start_at_once_create_the_tables_once(url: str) -> None:
     starts = [
         subprocess.Popen(
             [sys.executable, "-c", STARTS, url],
@@ -670,19 +671,34 @@ def test_instances_that_start_at_once_make_the_schema_once(url: str) -> None:
     errors = [start.communicate(timeout=120)[1] for start in starts]
     assert [start.returncode for start in starts] == [0, 0], errors
     database = FleetDatabase.from_url(url)
-    if not url.startswith("sqlite"):
-        version = sa.select(sa.table("alembic_version", sa.column("version_num")))
-        assert database.run(lambda sql: sql.execute(version).scalar_one()) == NEWEST
+    assert database.run(lambda sql: sql.execute(sa.select(CLOCK_ROW.c.id)).scalars().all()) == [1]
     assert registry_at(database).list_services() == []
     database.dispose()
 
 
-def test_the_migrations_make_the_tables_that_are_declared(url: str) -> None:
-    database = FleetDatabase.from_url(url)
-    database.upgrade()
-    with database.engine.connect() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True})
-        assert compare_metadata(context, METADATA) == []
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ("ALTER TABLE services DROP COLUMN ordered", "services: ordered"),
+        ("ALTER TABLE services ADD COLUMN zone VARCHAR(9) NOT NULL", "services: zone"),
+        ("ALTER TABLE services MODIFY degraded VARCHAR(255) NOT NULL", "services: degraded"),
+        ("DROP TABLE clock", ""),
+        ("ALTER TABLE clock ADD COLUMN later_version VARCHAR(9)", ""),
+    ],
+)
+@pytest.mark.needs("mariadb")
+def test_tables_that_this_version_can_not_use_are_refused_at_the_start(
+    new_url: Callable[[str], str], change: str, named: str
+) -> None:
+    database = FleetDatabase.from_url(new_url("mariadb"))
+    database.prepare()
+    database.run(lambda sql: sql.execute(sa.text(change)))
+    if named:
+        with pytest.raises(RegistryConfigError, match=f"{named}.*create an empty database"):
+            database.prepare()
+    else:
+        database.prepare()
+        assert registry_at(database).heartbeat(Report("host1", "a1")).host == "host1"
     database.dispose()
 
 
@@ -724,7 +740,7 @@ def test_a_database_that_hangs_in_a_transaction_ends_it_and_is_used_again(
 def test_a_database_that_can_not_be_reached_is_said_without_the_password() -> None:
     database = FleetDatabase.from_url("mysql+pymysql://me:secret@127.0.0.1:1/x")
     with pytest.raises(RegistryUnavailable) as failed:
-        database.upgrade()
+        database.prepare()
     assert "127.0.0.1" in str(failed.value)
     assert "secret" not in str(failed.value)
 
@@ -735,18 +751,16 @@ def test_a_database_that_can_not_be_reached_is_said_without_the_password() -> No
 )
 def test_a_url_that_can_not_be_used_is_said(bad: str) -> None:
     with pytest.raises(RegistryUnavailable):
-        FleetDatabase.from_url(bad).upgrade()
+        FleetDatabase.from_url(bad).prepare()
 
 
 # -- who did it
 
 
-def test_the_log_says_by_whom_and_why_a_record_was_changed_over_rpc(
-    over_rpc: RegistryClient, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_log_says_by_whom_and_why_a_record_was_changed_over_rpc(over_rpc, caplog) -> None:
     caplog.set_level("INFO")
     eve = Caller("req-1", "eve", None, "rack\x1b[2J 1")
-    client = RegistryClient(over_rpc.rpc, eve)
+    client = RegistryClient(over_rpc.rpc.transport, caller=eve)
     client.heartbeat(Report("host1", "a1", "6.1", ()))
     client.set_status(StatusChange("host1", disabled=True, reason="new disks"))
     client.set_forced_down("host1", forced_down=True)

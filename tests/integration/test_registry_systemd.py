@@ -1,7 +1,5 @@
 """compute-registry's unit under a real systemd, over a real MariaDB; a broker that is away."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,12 +1,9 @@
 """``tools/release.sh`` in a repository of its own, whose ``tools/test.sh`` only says how it went."""
 
-from __future__ import annotations
-
 import configparser
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tarfile
 import tomllib
@@ -15,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.test_wheel import BESIDE, LEFT_OUT, PACKAGES, REPOSITORY, metadata_of
+from tests.servers.process import completed
 
 FILES = (*BESIDE, ".gitignore", "tools/release.sh", "tools/setup.sh")
 TESTS = """#!/bin/sh
@@ -44,7 +42,7 @@ class Checkout:
 
     def git(self, *words: str) -> str:
         command = ["git", "-C", str(self.directory), *words]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        return completed(*command, check=True).stdout
 
     def commit(self) -> None:
         self.git("add", ".")
@@ -52,13 +50,8 @@ class Checkout:
 
     def release(self, *words: str) -> str:
         """Its error, or nothing."""
-        done = subprocess.run(
-            [self.directory / "tools" / "release.sh", *words],
-            env={**os.environ, "COMPUTE_AGENT_VENV": sys.prefix},
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
+        env = {**os.environ, "COMPUTE_AGENT_VENV": sys.prefix}
+        done = completed(self.directory / "tools" / "release.sh", *words, env=env)
         assert (done.returncode == 0) == (not done.stderr), done.stdout + done.stderr
         return done.stderr
 
@@ -69,7 +62,7 @@ def wrong_tags(directory: Path) -> set[str]:
     setup = configparser.ConfigParser(interpolation=None)
     setup.read(directory / "setup.cfg")
     command = ["git", "-C", str(directory), "tag", "--points-at", "HEAD"]
-    found = subprocess.run(command, capture_output=True, text=True).stdout.split()
+    found = completed(*command).stdout.split()
     right = {setup["metadata"]["version"], f"reportclient-{project['version']}"}
     return {tag for tag in found if re.match(r"(reportclient-)?\d", tag)} - right
 

@@ -1,7 +1,5 @@
 """The request filter against a real Placement: what it lets through is what is enabled."""
 
-from __future__ import annotations
-
 import copy
 from urllib.parse import urlencode
 

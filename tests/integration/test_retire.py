@@ -1,7 +1,5 @@
 """``computectl retire`` on a real Placement."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 

@@ -1,7 +1,5 @@
 """set_host_enabled, called as the reference calls it, on a real agent over a real RabbitMQ."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -30,13 +28,6 @@ from tests.servers.fault_proxy import Exchange, FaultProxy, Reply
 from tests.servers.placement import RealPlacement
 from tests.servers.rabbitmq import RabbitMQ
 from tests.waiting import eventually
-
-MANY = """
-nodes:
-  one: {inventory: {VCPU: 4}, children: {one-child: {inventory: {VCPU: 2}}}}
-  two: {inventory: {VCPU: 4}}
-  three: {inventory: {VCPU: 4}}
-"""
 
 
 @pytest.fixture
@@ -75,23 +66,10 @@ def test_a_call_of_the_reference_costs_one_write_and_shows_when_it_returns(
     assert [r.method for r in placement.since(mark)] == ["GET"], "it is so already"
 
 
-def test_every_root_gets_it_and_nothing_below_them(
-    tmp_path, placement, broker, caller, proxy
-) -> None:
-    with AgentProcess(tmp_path, proxy.url, script=MANY, options=options(broker.url)) as agent:
-        until_served(agent)
-        caller.set_host_enabled("testhost", False)
-        disabled = f"?required={DISABLED}"
-        assert placement.uuids(disabled).keys() == {"one", "two", "three"}
-        caller.set_host_enabled("testhost", True)
-        assert not placement.uuids(disabled)
-
-
 def test_without_placement_it_answers_and_follows_soon(agent, caller, placement, proxy) -> None:
     """After two tries without an answer it is written in a period, so periods come soon here."""
     agent.stop()
-    agent.options = agent.options.replace("interval = 600", "interval = 2")
-    agent.write()
+    agent.write(options=agent.options.replace("interval = 600", "interval = 2"))
     agent.start()
     until_served(agent, starts=2)
     root = root_of(agent)
@@ -189,3 +167,23 @@ def test_a_wrong_call_is_its_callers_error_and_costs_no_traceback(agent, caller)
     assert "Traceback" not in agent.log
     assert "Refused a call of 'get_diagnostics'" in agent.log
     assert agent.stop() == 0, "nothing is left that would have to end"
+
+
+MANY = """
+nodes:
+  one: {inventory: {VCPU: 4}, children: {one-child: {inventory: {VCPU: 2}}}}
+  two: {inventory: {VCPU: 4}}
+  three: {inventory: {VCPU: 4}}
+"""
+
+
+def test_every_root_gets_it_and_nothing_below_them(
+    tmp_path, placement, broker, caller, proxy
+) -> None:
+    with AgentProcess(tmp_path, proxy.url, script=MANY, options=options(broker.url)) as agent:
+        until_served(agent)
+        caller.set_host_enabled("testhost", False)
+        disabled = f"?required={DISABLED}"
+        assert placement.uuids(disabled).keys() == {"one", "two", "three"}
+        caller.set_host_enabled("testhost", True)
+        assert not placement.uuids(disabled)

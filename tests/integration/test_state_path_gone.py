@@ -1,7 +1,5 @@
 """``state_path`` is removed or renamed while the agent runs: a condition says so until a start."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

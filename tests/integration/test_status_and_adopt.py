@@ -1,7 +1,5 @@
 """``computectl status`` and ``adopt`` beside the real agent."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os
@@ -122,12 +120,10 @@ def test_a_status_file_that_can_not_be_used_says_what_to_do(agent, text):
 
 
 def test_a_second_node_leaves_the_first_its_provider_and_computectl_knows(agent, placement):
-    agent.script = "nodes: {testhost: {inventory: {VCPU: 4}}}\n"
-    agent.write()
+    agent.write(script="nodes: {testhost: {inventory: {VCPU: 4}}}\n")
     assert agent.once().returncode == 0
     own = (agent.state_path / "compute_id").read_text().strip()
-    agent.script = "nodes: {testhost: {inventory: {VCPU: 4}}, other: {inventory: {VCPU: 2}}}\n"
-    agent.write()
+    agent.write(script="nodes: {testhost: {inventory: {VCPU: 4}}, other: {inventory: {VCPU: 2}}}\n")
     planned = json.loads(computectl(agent, "plan", "-f", "json").out)
     said = agent.once()
     assert said.returncode == 0, said.stderr
@@ -184,19 +180,20 @@ def test_a_provider_below_the_root_is_adopted_while_no_agent_runs(agent, placeme
 
 
 def test_what_a_driver_reports_of_an_adopted_provider_counts(agent, placement):
-    agent.script = "nodes: {testhost: {inventory: {VCPU: 4}}}\n"
-    agent.write()
+    agent.write(script="nodes: {testhost: {inventory: {VCPU: 4}}}\n")
     assert agent.once().returncode == 0
     own = (agent.state_path / "compute_id").read_text().strip()
     theirs = placement.stranger.create_child(own, "testhost_gpu")
     placement.stranger.set_inventory(theirs, {"FPGA": {"total": 1}})
+    for trait in ("CUSTOM_RACK", "COMPUTE_NODE"):
+        placement.stranger.add_trait(theirs, trait)
     wanted = "{inventory: {VCPU: 4}, children: {gpu: {inventory: {VGPU: 2}}}}"
-    agent.script = f"nodes: {{testhost: {wanted}}}\n"
-    agent.write()
+    agent.write(script=f"nodes: {{testhost: {wanted}}}\n")
     assert f"computectl adopt {theirs}" in agent.once().stderr
     assert computectl(agent, "adopt", "testhost_gpu").code == 0
     assert agent.once().returncode == 0
     assert placement.stranger.inventory(theirs).keys() == {"VGPU"}
+    assert placement.stranger.traits(theirs) == {"CUSTOM_RACK"}, "an operator's, not Nova's"
 
 
 def test_adopting_what_is_another_hosts_or_not_there_changes_nothing(agent, placement):
@@ -235,12 +232,10 @@ def test_what_another_machine_wrote_waits_for_an_operator(agent, placement):
 
 def test_yesterdays_state_takes_nothing_away_and_enables_no_host(agent, placement):
     small = agent.script
-    agent.script = small.replace("MEMORY_MB: 2048}", "DISK_GB: 9}, traits: [CUSTOM_OLD]")
-    agent.write()
+    agent.write(script=small.replace("MEMORY_MB: 2048}", "DISK_GB: 9}, traits: [CUSTOM_OLD]"))
     assert agent.once().returncode == 0
     shutil.copytree(agent.state_path, agent.directory / "yesterday")
-    agent.script = small
-    agent.write()
+    agent.write(script=small)
     root, stranger = placement.uuids()["testhost"], placement.stranger
     assert computectl(agent, "service", "disable", "testhost").code == 0
     assert agent.once().returncode == 0 and "DISK_GB" not in stranger.inventory(root)

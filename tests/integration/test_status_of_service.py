@@ -1,7 +1,5 @@
 """What ``computectl status`` and ``plan`` say about a host that is disabled, beside the agent."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -43,9 +41,7 @@ def test_the_status_says_who_disabled_it_and_why(host: Here, service: OwnService
     assert row["service"].items() >= service.items()
 
 
-def test_a_plan_foresees_what_the_status_asks_for(
-    host: Here, service: OwnService, placement: RealPlacement
-) -> None:
+def test_a_plan_foresees_what_the_status_asks_for(host, service: OwnService, placement) -> None:
     service.set_status(StatusChange("host1", disabled=True, reason="new disks"))
     (row,) = host.ctl("plan", "-f", "json").json()
     assert (row["method"], row["path"]) == ("PUT", f"/resource_providers/{root_of(host)}/traits")
@@ -61,9 +57,7 @@ def test_a_plan_foresees_what_the_status_asks_for(
     assert TRAIT not in row["body"]["traits"]
 
 
-def test_a_plan_without_a_known_status_leaves_the_trait(
-    host: Here, placement: RealPlacement
-) -> None:
+def test_a_plan_without_a_known_status_leaves_the_trait(host: Here, placement) -> None:
     placement.stranger.add_trait(root_of(host), TRAIT)
     path = status_document(host.directory / "state").path
     path.unlink(missing_ok=True)

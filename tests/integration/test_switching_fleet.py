@@ -1,7 +1,5 @@
 """Agents that follow compute-registry over a real RabbitMQ, and two that have one name."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,24 +33,21 @@ from tests.waiting import eventually
 @pytest.fixture
 def registry(tmp_path: Path, broker: RabbitMQ) -> Iterator[RegistryProcess]:
     broker.empty(wire.TOPIC)  # a heartbeat of an earlier test's agent would be one of its host
-    directory = tmp_path / "registry"
-    directory.mkdir()
-    with RegistryProcess(directory, transport_url=broker.url) as registry:
+    with RegistryProcess(tmp_path / "registry", transport_url=broker.url) as registry:
         yield registry
 
 
 @pytest.fixture(scope="module")
 def client(broker: RabbitMQ) -> Iterator[RegistryClient]:
     transport = messaging.transport(broker.url)
-    yield RegistryClient.over(transport, timeout=30)
+    yield RegistryClient(transport, timeout=30)
     transport.cleanup()
 
 
 @pytest.fixture
 def agent(tmp_path: Path, placement: RealPlacement, broker: RabbitMQ) -> Iterator[AgentProcess]:
-    directory = tmp_path / "agent"
-    directory.mkdir()
-    agent = AgentProcess(directory, placement.url, options=options(broker.url, "access = rpc\n"))
+    text = options(broker.url, "access = rpc\n")
+    agent = AgentProcess(tmp_path / "agent", placement.url, options=text)
     yield agent
     agent.kill()
 
@@ -116,18 +111,15 @@ def test_a_lost_registry_changes_no_status(agent, registry, client, placement) -
 def test_two_agents_with_one_name_and_both_addresses_are_said(
     tmp_path, placement, registry, broker
 ) -> None:
-    agents = []
-    for name in ("first", "second"):
-        directory = tmp_path / name
-        directory.mkdir()
-        text = options(broker.url, "access = rpc\n")
-        agents.append(AgentProcess(directory, placement.url, options=text))
-    first, second = agents
+    text = options(broker.url, "access = rpc\n")
+    first, second = (
+        AgentProcess(tmp_path / name, placement.url, options=text) for name in ("first", "second")
+    )
     down_after_2_s(registry)
     try:
         started(first)
         second.start()
-        second.until_logged("is used by another agent, which is up")
+        second.until_logged("is in use by the agent at")
         assert str(first.state_path) in second.log and str(second.state_path) in second.log
         second.until_logged("it belongs to testhost, which is up, at")
         assert "Serving RPC calls on topic compute" not in second.log
@@ -136,8 +128,8 @@ def test_two_agents_with_one_name_and_both_addresses_are_said(
         second.until_logged("No other agent has the name of this host any more")
         second.until_logged("Serving RPC calls on topic compute")
     finally:
-        for agent in agents:
-            agent.kill()
+        first.kill()
+        second.kill()
 
 
 @pytest.mark.parametrize("name", ["testhost", "another"])

@@ -1,7 +1,5 @@
 """The unit under a real systemd: one boot for all; the services start together."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """From nova-compute's reporting to this agent's, back, and to both: walked with Nova's own tracker."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

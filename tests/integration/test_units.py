@@ -1,7 +1,5 @@
 """The shipped units as systemd reads them; nothing is started."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from reportclient.http import LIMIT
+from tests.servers.process import completed
 from tests.servers.systemd_host import PROGRAMS, UNITS
 
 pytestmark = pytest.mark.needs("systemd-analyze")
@@ -24,7 +23,7 @@ def unit(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def analyze(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["systemd-analyze", *arguments], capture_output=True, text=True)
+    return completed("systemd-analyze", *arguments)
 
 
 def test_systemd_knows_every_line(unit: Path) -> None:

@@ -1,7 +1,5 @@
 """docs/uses.rst and docs/limits.rst: what the pages say, walked with Nova's own services."""
 
-from __future__ import annotations
-
 import configparser
 import re
 import textwrap
@@ -21,10 +19,7 @@ PAGE = (REPOSITORY / "docs" / "uses.rst").read_text()
 LICENCE = "CUSTOM_LICENCE"
 NO_HOST = "No valid host was found"
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.needs("nova", "rabbitmq", "mariadb"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.needs("nova", "rabbitmq", "mariadb")]
 of_nova = pytest.mark.faults
 """Only another version of Nova changes what this shows."""
 
@@ -236,9 +231,7 @@ def test_the_agents_children_come_back_after_novas_service_is_deleted(cloud: Clo
 
 
 @of_nova
-def test_without_nova_compute_nova_builds_nothing_and_stops_nothing(
-    cloud: Cloud,
-) -> None:
+def test_without_nova_compute_nova_builds_nothing_and_stops_nothing(cloud: Cloud) -> None:
     """Whether this agent reports the host or not: to Nova it is a host whose service is down.
 
     The last test: Nova's fake driver has no compute_id, without which the host can't start again.

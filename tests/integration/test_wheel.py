@@ -1,7 +1,5 @@
 """Two distributions: the agent without the library that it needs, the library without the agent."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -22,6 +20,7 @@ from packaging.requirements import Requirement
 from driverkit.driver_new import KINDS
 from tests.integration.author import Author
 from tests.integration.test_readme import block
+from tests.servers.process import completed
 from tests.unit.packages import packages_of, with_what_they_need
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -174,9 +173,7 @@ class Environment:
 
     def run(self, cwd: Path, *words: str) -> str:
         command = [self.python, *words]
-        return subprocess.run(
-            command, cwd=cwd, check=True, capture_output=True, text=True, timeout=300
-        ).stdout
+        return completed(*command, cwd=cwd, check=True).stdout
 
 
 def test_the_library_needs_keystoneauth_and_tenacity_only_and_is_typed(
@@ -190,9 +187,7 @@ def test_the_library_needs_keystoneauth_and_tenacity_only_and_is_typed(
     assert int(number) > 30 and place.startswith(str(tmp_path / "alone"))
     shutil.copy(REPOSITORY / "examples" / "client" / "accelerators.py", tmp_path)
     command = [sys.executable, "-m", "mypy", "--strict", "--python-executable", environment.python]
-    checked = subprocess.run(
-        [*command, "accelerators.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300
-    )
+    checked = completed(*command, "accelerators.py", cwd=tmp_path)
     assert checked.returncode == 0, checked.stdout
 
 
@@ -217,11 +212,9 @@ def test_a_checkout_installs_both_in_one_command_without_an_index(
     (tmp_path / "typed").mkdir()
     (tmp_path / "typed" / "mydriver.py").write_text(block(".. code-block:: python"))
     command = [sys.executable, "-m", "mypy", "--strict", "--python-executable", environment.python]
-    checked = subprocess.run(
-        [*command, "mydriver.py"],
+    checked = completed(
+        *(*command, "mydriver.py"),
         cwd=tmp_path / "typed",
-        capture_output=True,
-        text=True,
         env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
     )
     assert checked.returncode == 0, checked.stdout

@@ -4,8 +4,6 @@ A comment ``.. do: NAME`` stands for something that happens in between and is no
 block whose ``:name:`` has a suffix is a file.
 """
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections.abc import Callable, Iterator

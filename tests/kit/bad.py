@@ -1,7 +1,5 @@
 """A driver for each way to break a rule; each one is the good driver with one thing wrong."""
 
-from __future__ import annotations
-
 import itertools
 import sqlite3
 import time
@@ -312,10 +310,7 @@ class LeavesOneBehind(GoodDriver):
         tree.update_inventory(node, {"VCPU": {"total": 16, "reserved": 2}, "VGPU": {"total": 1}})
 
 
-@breaks(
-    "a_reshape_keeps_what_consumers_have",
-    "DID NOT RAISE ReshapeNeeded",
-)
+@breaks("a_reshape_keeps_what_consumers_have", "DID NOT RAISE ReshapeNeeded")
 class MovesWithoutAsking(GoodDriver):
     def report(self, tree, node, cards, allocations):
         super().report(tree, node, cards, {} if allocations is None else allocations)

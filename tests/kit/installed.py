@@ -1,7 +1,5 @@
 """Distributions with a driver, as pip would leave them: a module and its entry point."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 SETS_ALL_TRAITS = """\

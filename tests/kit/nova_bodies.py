@@ -6,8 +6,6 @@ Each ``update_provider_tree`` is Nova's function, on a class that derives from o
 what it asks its hypervisor is answered here.  Prints ``{driver: [report, report]}`` as JSON.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import types

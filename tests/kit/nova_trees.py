@@ -5,8 +5,6 @@
 Prints ``{"nova": [answer, …], "ours": [answer, …]}`` as JSON, and the public names of Nova's.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import sys

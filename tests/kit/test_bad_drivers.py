@@ -1,7 +1,5 @@
 """The contract catches a driver for each way to break a rule, with words that help."""
 
-from __future__ import annotations
-
 import inspect
 import logging
 import time

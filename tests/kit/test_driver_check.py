@@ -1,7 +1,5 @@
 """computectl driver check: whatever the driver does, pytest's verdicts and an exit code."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """docs/driver-kit.rst is true: its driver, its test, and its transcripts."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -14,6 +12,7 @@ from driverkit.scripted.driver import DEFAULT_SCRIPT
 from tests.integration.agent_host import AgentHost
 from tests.integration.transcripts import Uuids, replayed
 from tests.kit.installed import SETS_ALL_TRAITS, install
+from tests.servers.process import completed
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "driver-kit.rst").read_text()
@@ -35,9 +34,7 @@ def run_pytest(directory: Path, *args: str) -> subprocess.CompletedProcess[str]:
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     command = [sys.executable, "-m", "pytest", "-ra", "-p", "no:cacheprovider"]
     command += ["--basetemp", "basetemp", *args]
-    return subprocess.run(
-        command, cwd=directory, env=env, capture_output=True, text=True, timeout=300, check=False
-    )
+    return completed(*command, cwd=directory, env=env)
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """The libvirt driver keeps the rules with all that it can report, on a host made of documents."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """The libvirt driver keeps the rules on a real libvirtd, and while that one is killed."""
 
-from __future__ import annotations
-
 import pytest
 
 from driverkit.contract import DriverContract

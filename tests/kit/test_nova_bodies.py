@@ -1,10 +1,7 @@
 """What Nova's drivers say is reported as it is: their bodies, and what these lean on."""
 
-from __future__ import annotations
-
 import copy
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +11,7 @@ from oslo_config import cfg
 from drivers.api import ComputeDriver, DriverContext, ProviderTree, ReshapeFailed
 from reportclient.live_provider import OF_THE_TREE, LiveProvider
 from tests.agents import Agent, Small
+from tests.servers.process import completed
 from tests.servers.reference import REPOSITORY, reference_python
 from tests.stranger import FakePlacement
 
@@ -35,7 +33,7 @@ TREES = {
 def told_by(module: str) -> dict:
     """What a module prints in Nova's environment."""
     words = [str(reference_python()), "-W", "ignore", "-m", module]
-    done = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, timeout=300)
+    done = completed(*words, cwd=REPOSITORY)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

@@ -1,7 +1,5 @@
 """Options of Nova's: which of them change what is reported."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

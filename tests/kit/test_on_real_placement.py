@@ -1,7 +1,5 @@
 """What the contract finds with a Placement's help, it finds alike with a real one."""
 
-from __future__ import annotations
-
 import pytest
 
 from driverkit.contract import DriverContract

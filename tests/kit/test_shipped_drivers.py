@@ -1,7 +1,5 @@
 """The drivers that are shipped keep the rules of the kit."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace

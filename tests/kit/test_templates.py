@@ -1,17 +1,15 @@
 """computectl driver new: a package of each kind keeps every rule that its tests can try."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from driverkit.driver_new import KINDS, NewDriver
+from tests.servers.process import completed
 
 SKIPPED = {
     "devices": {"thread_safe", "lose_device", "reshape_case"},
@@ -27,14 +25,10 @@ def test_a_new_package_keeps_the_rules(tmp_path: Path, kind: str) -> None:
     texts = "".join(one.read_text() for one in (tmp_path / "mine").rglob("*") if one.is_file())
     assert re.findall("@[A-Z]+@", texts) == [], "a word of the template was not replaced"
     kept = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "."],
+    done = completed(
+        *(sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "."),
         cwd=tmp_path / "mine",
         env={**kept, "PYTHONPATH": str(tmp_path / "mine")},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     skipped = set(re.findall(r"SKIPPED .*? (?:fixture|with) (\w+)", done.stdout))

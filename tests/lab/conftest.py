@@ -1,7 +1,5 @@
 """Tests on the lab hypervisor: ``tools/test.sh --lab`` starts it, runs these and stops it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """``tools/demo.sh --lab``: a tree, then a card that comes and goes, until Ctrl-C."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import signal

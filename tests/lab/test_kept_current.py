@@ -3,8 +3,6 @@
 Its period is ten minutes: nothing here waits for one.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,13 +1,11 @@
 """docs/lab.rst, on the lab itself."""
 
-from __future__ import annotations
-
 import re
-import subprocess
 from pathlib import Path
 
 from tests.integration.libvirt_hosts import drawn
 from tests.integration.transcripts import block, expect_as_shown
+from tests.servers.process import completed
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 NOT_SHOWN = ("COMPUTE_", "CUSTOM_OWNER", "HW_CPU_")
@@ -31,12 +29,5 @@ def test_the_pages_commands_print_what_it_shows(lab):
 
 
 def run(words: str) -> str:
-    told = subprocess.run(
-        ["bash", "-c", words],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    told = completed("bash", "-c", words, cwd=REPOSITORY)
     return told.stdout + told.stderr

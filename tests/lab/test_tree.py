@@ -1,7 +1,5 @@
 """What the lab has, in a real Placement: cells, hugepages, VFs and mediated devices."""
 
-from __future__ import annotations
-
 import uuid
 
 import pytest

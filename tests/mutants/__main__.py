@@ -4,8 +4,6 @@ Prints which mutants survive, and a table.  ``--wider PATH...`` runs these tests
 against the mutants that survive their own.  ``-j`` is how many run at the same time.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

@@ -4,8 +4,6 @@ A file of ``tests/mutants`` has those of one boundary, with the tests that stand
 is the text of ``file`` that ``new`` takes the place of; it occurs once.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A missing ledger removes nothing, but where nova-compute reported this host until now."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -132,8 +130,7 @@ def test_yesterdays_ledger_removes_nothing_that_others_set_since(over: bool, tmp
     whole = both(inventory(VCPU=8, DISK_GB=5), traits("CUSTOM_OLD"), aggregates(rack))
     host = settled_host(FakePlacement(), {"d": whole}, state=state)
     shutil.copytree(state, tmp_path / "backup")
-    host.restart(another=inventory(VCPU=8))
-    host.settled()
+    host.restart(another=inventory(VCPU=8)).settled()
     assert (host.totals(), host.custom(), host.aggregates()) == ({"VCPU": 8}, set(), set())
     host.stranger.set_inventory(ROOT, {"VCPU": {"total": 8}, "DISK_GB": {"total": 7}})
     host.stranger.add_trait(ROOT, "CUSTOM_OLD")
@@ -142,8 +139,7 @@ def test_yesterdays_ledger_removes_nothing_that_others_set_since(over: bool, tmp
         shutil.rmtree(state)
     shutil.copytree(tmp_path / "backup", state, dirs_exist_ok=True)
     for _ in range(2):  # then the ledger is this host's own again
-        host.restart()
-        host.settled()
+        host.restart().settled()
     assert host.totals() == {"VCPU": 8, "DISK_GB": 7}
     assert (host.custom(), host.aggregates()) == ({"CUSTOM_OLD"}, {rack})
 
@@ -164,8 +160,7 @@ def test_without_a_ledger_a_reshape_takes_along_what_it_moves(used: int, tmp_pat
         for held in (allocations or {}).values():
             held["allocations"][CARD] = held["allocations"].pop(ROOT)
 
-    host.restart(d=to_a_child)
-    host.settled()
+    host.restart(d=to_a_child).settled()
     assert (host.totals(), host.totals("card")) == ({"VCPU": 8, "DISK_GB": 5}, {"VGPU": 2})
     if used:
         assert stranger.allocation(guest)["allocations"].keys() == {CARD}
@@ -179,15 +174,11 @@ def test_a_takeover_ends_with_the_first_start(tmp_path) -> None:
     assert host.state is not None
     host.state.mkdir(exist_ok=True)
     (host.state / "status.json").write_text("{}")
-    host.restart()
-    host.settled()
+    host.restart().settled()
     assert host.totals() == {"VCPU": 8, "DISK_GB": 5}
 
 
-@pytest.mark.parametrize(
-    ("driver", "uuid_of"),
-    [("d", own_uuid), ("libvirt", child_uuid)],
-)
+@pytest.mark.parametrize(("driver", "uuid_of"), [("d", own_uuid), ("libvirt", child_uuid)])
 def test_a_child_of_ours_by_its_uuid_goes_when_its_driver_removes_it(
     tmp_path, driver, uuid_of
 ) -> None:
@@ -196,6 +187,5 @@ def test_a_child_of_ours_by_its_uuid_goes_when_its_driver_removes_it(
     reports = both(inventory(VCPU=8), child("card", uuid=uuid_of(ROOT, "card"), VGPU=2))
     host = Host(FakePlacement(), {driver: reports}, state=tmp_path / "state")
     half_restored(host)
-    host.restart(**{driver: both(inventory(VCPU=8), removes("card"))})
-    host.settled()
+    host.restart(**{driver: both(inventory(VCPU=8), removes("card"))}).settled()
     assert not host.is_there("card")

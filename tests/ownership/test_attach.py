@@ -1,9 +1,7 @@
 """Beside another owner of the root: what is written, what is not, and what is told."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -53,6 +51,11 @@ class Agent(agents.Agent):
         wanted = {"owner_traits": ("CUSTOM_OURS",), "audit_every": None, "attached": True}
         wanted |= {"root": own, "named": {"cards": self.driver}, **options}
         super().__init__(placement, **wanted)
+
+    def begun(self) -> Self:
+        """After a period in which all is well."""
+        self.writes()
+        return self
 
     def writes(self, **options: Any) -> list[tuple[str, str]]:
         """Of a period in which all is well."""
@@ -142,8 +145,7 @@ def test_a_root_that_is_not_there_is_waited_for_and_never_made(placement, caplog
 
 
 def test_a_root_made_anew_by_its_owner_is_found_again(owned) -> None:
-    agent = Agent(owned, cards(0, traits=("CUSTOM_CARDS",)))
-    agent.writes()
+    agent = Agent(owned, cards(0, traits=("CUSTOM_CARDS",))).begun()
     stranger = owned.stranger
     for uuid in (own_uuid(THEIRS, "card0"), own_uuid(AGGREGATE, NODE), THEIRS):
         stranger.delete_provider(uuid)
@@ -162,8 +164,7 @@ def test_a_root_that_comes_back_with_its_uuid_gets_our_traits_again(
 ) -> None:
     """Nova deletes the whole tree together with a service; the agent may be restarted meanwhile."""
     numbers = (0, 1) if orphan else (0,)
-    agent = Agent(owned, cards(*numbers, traits=("CUSTOM_CARDS",)), THEIRS, state=tmp_path)
-    agent.writes()
+    agent = Agent(owned, cards(*numbers, traits=("CUSTOM_CARDS",)), THEIRS, state=tmp_path).begun()
     stranger = owned.stranger
     if orphan:
         agent.driver.body = cards(0, traits=("CUSTOM_CARDS",))
@@ -205,8 +206,7 @@ def test_what_a_driver_does_to_what_is_not_ours_is_undone_and_told(owned) -> Non
 
 
 def test_a_trait_that_the_owner_takes_away_is_given_up_and_told(owned) -> None:
-    agent = Agent(owned, cards(0, traits=("CUSTOM_CARDS",)))
-    agent.writes()
+    agent = Agent(owned, cards(0, traits=("CUSTOM_CARDS",))).begun()
     owned.stranger.remove_trait(THEIRS, "CUSTOM_CARDS")
     for _ in range(2):
         report = agent.period()
@@ -234,8 +234,7 @@ def test_no_provider_keeps_or_gets_the_mark_of_nova(owned) -> None:
     owned.stranger.set_inventory(card, {"FPGA": {"total": 1}})
     for trait in (MANAGED, "CUSTOM_CARD"):
         owned.stranger.add_trait(card, trait)
-    agent = Agent(owned, managed_card)
-    agent.writes()
+    agent = Agent(owned, managed_card).begun()
     assert owned.stranger.traits(card) == {"CUSTOM_CARD"}
     assert MANAGED not in owned.stranger.traits(THEIRS)
     assert agent.writes() == []
@@ -265,8 +264,7 @@ def test_inventory_and_allocations_of_the_owner_are_not_moved(owned) -> None:
 
 
 def test_a_node_that_vanishes_leaves_the_root_alone(owned) -> None:
-    agent = Agent(owned, cards(0))
-    agent.writes()
+    agent = Agent(owned, cards(0)).begun()
     agent.driver.nodes = ["elsewhere"]
     for _ in range(3):
         agent.period(after=10_000)
@@ -275,8 +273,7 @@ def test_a_node_that_vanishes_leaves_the_root_alone(owned) -> None:
 
 def test_a_child_outside_is_deleted_by_an_agent_that_has_only_its_ledger(owned, tmp_path) -> None:
     """It was killed right after it had taken the child out of the tree."""
-    agent = Agent(owned, cards(0), THEIRS, state=tmp_path)
-    agent.writes()
+    agent = Agent(owned, cards(0), THEIRS, state=tmp_path).begun()
     agent.driver.body = cards()
     agent.writes(), agent.writes()
     (outside,) = set(owned.store.providers) - {THEIRS, own_uuid(AGGREGATE, NODE)}

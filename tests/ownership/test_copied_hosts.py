@@ -1,7 +1,5 @@
 """A root belongs to one host that is up: a copy of its state directory writes nothing to it."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -117,8 +115,7 @@ def test_without_a_registry_a_state_of_another_machine_waits(fleet: Fleet, regis
 
 def test_nodes_of_the_original_are_not_removed_as_the_copys_vanished_ones(fleet: Fleet) -> None:
     original = fleet.original("n1")
-    original.is_called("n1", "n2")
-    original.periods()
+    original.is_called("n1", "n2").periods()
     fleet.heartbeats["of1"].beat()
     clone = fleet.start("of2", "n3")
     clone.is_called("n3", "n4")

@@ -1,7 +1,5 @@
 """When a child that leaves another service's root may be deleted, step by step."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -124,8 +122,7 @@ def owned() -> FakePlacement:
 @pytest.fixture
 def agent(owned: FakePlacement) -> Agent:
     """Whose driver has two cards, and then one."""
-    agent = Agent(owned, cards(0, 1))
-    agent.writes()
+    agent = Agent(owned, cards(0, 1)).begun()
     agent.driver.body = cards(1)
     return agent
 
@@ -175,10 +172,7 @@ def test_a_child_that_is_reported_again_goes_back_to_its_place(agent: Agent, own
     for _ in range(3):
         agent.writes(after=60)
     agent.driver.body = cards(0, 1)
-    assert agent.writes(after=60) == [
-        ("PUT", place(CARD)),
-        ("PUT", f"{place(CARD)}/inventories"),
-    ]
+    assert agent.writes(after=60) == [("PUT", place(CARD)), ("PUT", f"{place(CARD)}/inventories")]
     assert names(owned) == {NODE, f"{NODE}_pci", "card0", "card1"}
     assert owned.stranger.inventory(CARD)["FPGA"]["total"] == 1
     agent.driver.body = cards(1)
@@ -220,8 +214,7 @@ def test_a_child_in_use_is_drained_and_stays_in_the_tree(agent: Agent, owned) ->
 
 
 def test_a_restart_begins_the_wait_anew(owned, tmp_path) -> None:
-    agent = Agent(owned, cards(0, 1), state=tmp_path)
-    agent.writes()
+    agent = Agent(owned, cards(0, 1), state=tmp_path).begun()
     agent.driver.body = cards(1)
     for _ in range(10):
         agent.writes(after=60)
@@ -242,8 +235,7 @@ def test_a_child_comes_back_where_the_state_was_lost(agent: Agent, owned) -> Non
 
 
 def test_by_an_option_a_child_stays_in_the_tree_empty(owned) -> None:
-    agent = Agent(owned, cards(0, 1), remove_child_after=None)
-    agent.writes()
+    agent = Agent(owned, cards(0, 1), remove_child_after=None).begun()
     agent.driver.body = cards(1)
     assert agent.writes() == [("PUT", f"{place(CARD)}/inventories")]
     assert [agent.writes() for _ in range(5)] == [[]] * 5

@@ -54,8 +54,7 @@ def test_a_quiet_period_makes_nothing(host: Host, made: Counter[str]) -> None:
 def test_a_change_makes_one_snapshot_which_is_desired_then_acknowledged(
     host: Host, made: Counter[str]
 ) -> None:
-    host.says(one=says(2))
-    assert host.period(SOON).ok
+    assert host.says(one=says(2)).period(SOON).ok
     assert made == {"snapshots": 1, "records read": 1, "records written": 1}
     assert host.period(SOON).done == ()
     assert made["snapshots"] == 2, "what the driver is shown of it"

@@ -1,7 +1,5 @@
 """What the libvirt driver moves, allocations and all, from whole periods; and what it may not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -66,8 +64,7 @@ def test_an_heir_that_has_the_class_already_gets_nothing_more(placement) -> None
     both = (card(OLD, CUSTOM_SLOT=slots(4)), card(NEW, CUSTOM_SLOT=slots(4)))
     host = settled_host(placement, {"libvirt": says(*both)})
     guest = uses(host, OLD, CUSTOM_SLOT=3)
-    host.restart(libvirt=says(card(NEW, CUSTOM_SLOT=slots(4), replaces=(OLD,))))
-    report = host.period()
+    report = host.restart(libvirt=says(card(NEW, CUSTOM_SLOT=slots(4), replaces=(OLD,)))).period()
     assert not report.reshape_pending and not report.driver_errors
     host.period()
     assert held(host, guest) == {OLD: {"CUSTOM_SLOT": 3}}
@@ -87,8 +84,7 @@ def test_what_does_not_depend_on_a_move_is_reported_while_it_is_pending(placemen
     more = card(other, CUSTOM_SLOT=slots(2))
     traits = {"HW_CPU_X86_AVX": False, "HW_CPU_X86_SHA": True}
     now = HostReport({"VCPU": {"total": 16}}, {}, (heir, more), traits=traits)
-    host.says(libvirt=reporting(now))
-    report = host.period(SOON)
+    report = host.says(libvirt=reporting(now)).period(SOON)
     assert report.reshape_pending == ("libvirt",) and not report.driver_errors
     assert host.totals() == {"VCPU": 16}
     assert {"HW_CPU_X86_AVX", "HW_CPU_X86_SHA"} & host.traits() == {"HW_CPU_X86_SHA"}
@@ -97,8 +93,7 @@ def test_what_does_not_depend_on_a_move_is_reported_while_it_is_pending(placemen
     host.period(SOON)
     assert host.names() == {NODE, OLD, other}, "one has gone"
     assert not host.period(SOON).done, "it is said once"
-    host.restart()
-    host.period()
+    host.restart().period()
     host.settled()
     assert held(host, guest) == {NEW: {"CUSTOM_SLOT": 3}}
     assert host.names() == {NODE, NEW, other}
@@ -110,12 +105,10 @@ def test_cells_are_made_by_the_reshape_and_devices_wait_on_the_root(placement) -
     guest = host.stranger.put_allocation({ROOT: {"VCPU": 1, "MEMORY_MB": 64, "DISK_GB": 1}})
     cells = {0: ReportedProvider(f"{NODE}_numa0", {**CPUS, **memory}, source=CELLS)}
     nested = HostReport({"DISK_GB": {"total": 20}}, cells, [card(NEW, cell=0, FPGA=slots(1))])
-    host.says(libvirt=reporting(nested))
-    assert host.period(SOON).reshape_pending == ("libvirt",)
+    assert host.says(libvirt=reporting(nested)).period(SOON).reshape_pending == ("libvirt",)
     assert host.totals() == {"VCPU": 8, "MEMORY_MB": 4096, "DISK_GB": 20}
     assert host.names() == {NODE, NEW} and host.parent(NEW) == NODE
-    host.restart()
-    host.period()
+    host.restart().period()
     host.settled()
     assert host.totals() == {"DISK_GB": 20} and host.parent(NEW) == f"{NODE}_numa0"
     assert held(host, guest) == {
@@ -136,11 +129,9 @@ def test_a_drained_device_of_a_renamed_host_is_open_once_it_is_reported(
 
     host = settled_host(placement, {"libvirt": made_under_the_old_name}, tmp_path)
     guest = uses(host, before, CUSTOM_SLOT=1)
-    host.says(libvirt=says())
-    host.period()
+    host.says(libvirt=says()).period()
     assert host.reserved(before) == {"CUSTOM_SLOT": 4}
-    host.restart(libvirt=says(card(after, CUSTOM_SLOT=slots(4))))
-    host.period()
+    host.restart(libvirt=says(card(after, CUSTOM_SLOT=slots(4)))).period()
     host.period()
     assert host.totals(after) == {"CUSTOM_SLOT": 4}
     host.stranger.delete_allocation(guest)
@@ -162,12 +153,10 @@ def test_a_silent_source_loses_nothing_and_holds_nobody_else_up(
     silent = reporting(HostReport({"FPGA": {"total": 1}}, silent=frozenset({PCI})))
     if restart:
         host.restart(libvirt=silent)
-    host.says(libvirt=silent)
-    host.settled()
+    host.says(libvirt=silent).settled()
     assert host.totals(OLD) == {"CUSTOM_SLOT": 4}
     assert host.totals() == {"FPGA": 1} and host.names() == {NODE, OLD}
-    host.says(libvirt=says())
-    host.settled()
+    host.says(libvirt=says()).settled()
     assert host.names() == {NODE}
 
 
@@ -191,11 +180,9 @@ def test_a_disk_that_was_never_read_keeps_its_own_part_and_nothing_else(
     unread = root_of(host={"FPGA": slots(1)}, disk=None, pmem={})
     if restart:
         host.restart(libvirt=unread)
-    host.says(libvirt=unread)
-    host.settled()
+    host.says(libvirt=unread).settled()
     assert host.totals() == {"FPGA": 1, "DISK_GB": 9}, "others' classes go all the same"
-    host.says(libvirt=root_of(host={"FPGA": slots(1)}, disk={}, pmem={}))
-    host.settled()
+    host.says(libvirt=root_of(host={"FPGA": slots(1)}, disk={}, pmem={})).settled()
     assert host.totals() == {"FPGA": 1}
 
 

@@ -1,7 +1,5 @@
 """A host that is renamed renames its providers: guests keep what they have, and nobody gets it too."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -109,16 +107,14 @@ def named(placement: FakePlacement, name: str) -> str:
 @pytest.mark.parametrize("body", BODIES)
 @pytest.mark.parametrize("loses", ["nothing", "its ledger"])
 def test_every_way_to_report_a_child_renames_it(placement, tmp_path: Path, body, loses) -> None:
-    host = of(body)(placement, tmp_path)
-    host.settled()
+    host = of(body)(placement, tmp_path).settle()
     uuid = named(placement, f"{NODE}_card")
     guest = placement.stranger.put_allocation({uuid: {CLASS: 3}})
     for name in (FULL, NODE):
         if loses == "its ledger":
             host.lose_all()
             host.restart()
-        host.is_called(name)
-        host.settled()
+        host.is_called(name).settled()
         assert named(placement, f"{name}_card") == uuid
         assert len(placement.store.providers) == (3 if body is as_libvirt_does else 2)
         assert (held(placement, guest), free(placement)) == ({uuid: {CLASS: 3}}, 1)
@@ -132,8 +128,7 @@ def test_a_device_in_use_whose_name_differs_in_case_is_the_same(ignores_case: bo
     """A Placement with a MariaDB takes no two names that differ only in case."""
     placement = FakePlacement(ignores_case=ignores_case)
     driver = Cards(card("GPU0"), nodes=("host1",))
-    agent = Agent(placement, driver)
-    agent.settled()
+    agent = Agent(placement, driver).settle()
     uuid = named(placement, "host1_GPU0")
     guest = placement.stranger.put_allocation({uuid: {CLASS: 3}})
     for node, name in (("HOST1", "GPU0"), ("HOST1", "gpu0"), ("Host1", "Gpu0")):
@@ -147,8 +142,7 @@ def test_names_that_differ_in_case_are_exchanged() -> None:
     placement = FakePlacement(ignores_case=True)
     other = CARD.replace("c1", "c2")
     driver = Cards(card("a", uuid=CARD), card("b", uuid=other))
-    agent = Agent(placement, driver)
-    agent.settled()
+    agent = Agent(placement, driver).settle()
     guests = [placement.stranger.put_allocation({uuid: {CLASS: 3}}) for uuid in (CARD, other)]
     driver.listed = (card("B", uuid=CARD), card("A", uuid=other))
     agent.settled()
@@ -159,12 +153,10 @@ def test_names_that_differ_in_case_are_exchanged() -> None:
 def test_a_node_whose_name_differs_in_case_is_the_same(tmp_path: Path) -> None:
     placement = FakePlacement(ignores_case=True)
     driver = Cards(card(), nodes=("n1", "n2"))
-    agent = Agent(placement, driver, state=tmp_path, keeps_names=True)
-    agent.settle()
+    agent = Agent(placement, driver, state=tmp_path, keeps_names=True).settle()
     before = {row.name: uuid for uuid, row in placement.store.providers.items()}
     driver.nodes = ["n1", "N2"]
-    agent.restart()
-    agent.settle()
+    agent.restart().settle()
     after = {row.name: uuid for uuid, row in placement.store.providers.items()}
     assert after == {name.replace("n2", "N2"): uuid for name, uuid in before.items()}
 
@@ -182,8 +174,7 @@ def test_a_node_whose_name_differs_in_case_is_the_same(tmp_path: Path) -> None:
 )
 def test_two_devices_with_one_identity_are_refused_by_name(placement, listed, text) -> None:
     driver = Cards(listed[0])
-    agent = Agent(placement, driver)
-    agent.settled()
+    agent = Agent(placement, driver).settle()
     before = agent.view
     driver.listed = listed
     for _ in range(2):
@@ -221,13 +212,11 @@ def test_what_another_driver_and_a_file_add_stays(placement, tmp_path: Path, ord
     bodies = {name: bodies[name] for name in order}
     host = Host(placement, bodies, tmp_path / "state", tmp_path / "files")
     files = [entry(f"name: {name}_card", "CUSTOM_OF_FILE", CUSTOM_ADDED=2) for name in (NODE, FULL)]
-    host.write_file(*files)
-    host.settle()
+    host.write_file(*files).settle()
     uuid = named(placement, f"{NODE}_card")
     guest = placement.stranger.put_allocation({uuid: {"CUSTOM_ADDED": 1}})
     placement.stranger.add_trait(uuid, "CUSTOM_THEIRS")
-    host.is_called(FULL)
-    host.settle()
+    host.is_called(FULL).settle()
     assert (host.uuid(f"{FULL}_card"), host.totals(uuid)) == (uuid, {CLASS: 4, "CUSTOM_ADDED": 2})
     assert host.custom(uuid) == {"CUSTOM_B", "CUSTOM_OF_FILE", "CUSTOM_THEIRS"}
     assert held(placement, guest) == {uuid: {"CUSTOM_ADDED": 1}}
@@ -236,14 +225,12 @@ def test_what_another_driver_and_a_file_add_stays(placement, tmp_path: Path, ord
 def test_children_on_the_root_of_another_service_are_renamed(placement, tmp_path) -> None:
     stranger, driver = placement.stranger, Cards(card())
     stranger.create_provider(NODE, OTHER_ROOT)
-    agent = Agent(placement, driver, root="", state=tmp_path, attached=True)
-    agent.settled()
+    agent = Agent(placement, driver, root="", state=tmp_path, attached=True).settle()
     uuid = own_uuid(OTHER_ROOT, "card")
     guest = stranger.put_allocation({uuid: {CLASS: 3}})
     stranger.rename(OTHER_ROOT, FULL)
     driver.nodes = [FULL]
-    agent.restart()
-    agent.settled()
+    agent.restart().settled()
     assert named(placement, f"{FULL}_card") == uuid
     assert (held(placement, guest), free(placement)) == ({uuid: {CLASS: 3}}, 1)
 
@@ -276,8 +263,7 @@ def swapped(placement: FakePlacement, state: Path, *listed: Device) -> tuple[Car
     """Two nodes with devices, whose names are to be exchanged."""
     driver = Cards(*listed, nodes=("n1", "n2"))
     driver.uuids = {ROOT: "n1", OTHER_ROOT: "n2"}
-    agent = Agent(placement, driver, state=state, keeps_names=True)
-    agent.settle()
+    agent = Agent(placement, driver, state=state, keeps_names=True).settle()
     driver.uuids = {ROOT: "n2", OTHER_ROOT: "n1"}
     return driver, agent
 
@@ -294,12 +280,10 @@ def test_a_kill_at_any_write_of_an_exchange_of_names_loses_nothing(
         guests = [placement.stranger.put_allocation({uuid: {CLASS: 3}}) for uuid in uuids]
         door = Killing(placement, state, number, after=after)
         agent.api = door  # type: ignore[assignment]
-        agent.restart()
-        agent.periods()
+        agent.restart().periods()
         ended = not door.state.exists()
         agent.api, agent.state = placement, state if ended else door.state
-        agent.restart()
-        agent.settle()
+        agent.restart().settle()
         assert (named(placement, "n2_card"), named(placement, "n1_card")) == uuids
         assert [held(placement, guest) for guest in guests] == [{u: {CLASS: 3}} for u in uuids]
         assert free(placement) == 2
@@ -317,8 +301,7 @@ def test_devices_with_uuids_of_two_nodes_exchange_their_names_too(tmp_path: Path
     placement = FakePlacement()
     driver = Numbered(nodes=("n1", "n2"))
     driver.uuids = {ROOT: "n1", OTHER_ROOT: "n2"}
-    agent = Agent(placement, driver, state=tmp_path, keeps_names=True)
-    agent.settle()
+    agent = Agent(placement, driver, state=tmp_path, keeps_names=True).settle()
     driver.uuids = {ROOT: "n2", OTHER_ROOT: "n1"}
     agent.periods()
     agent.settle()

@@ -1,7 +1,5 @@
 """A Placement that was restored from a backup has again what this agent had removed."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from typing import Any
@@ -68,10 +66,8 @@ def backed_up(host: Host) -> Callable[[], None]:
 
 
 def removed(host: Host) -> None:
-    host.says(d=less)
-    host.settled()
-    host.says(d=untouched)
-    host.settled()
+    host.says(d=less).settled()
+    host.says(d=untouched).settled()
 
 
 def only_cpus(host: Host) -> bool:
@@ -107,11 +103,9 @@ def test_what_was_removed_in_two_steps_is_removed_again(host) -> None:
 def test_of_several_providers_each_is_as_it_is_reported(host) -> None:
     """One that is made anew on purpose does not end what is remembered of the others."""
     names = [f"port{number}" for number in range(4)]
-    host.says(d=both(ALL, *(child(name, CUSTOM_SLOT=1) for name in names)))
-    host.settled()
+    host.says(d=both(ALL, *(child(name, CUSTOM_SLOT=1) for name in names))).settled()
     restore = backed_up(host)
-    host.says(d=both(less, removes(*names)))
-    host.settled()
+    host.says(d=both(less, removes(*names))).settled()
     kept = names[1]
     host.says(
         d=both(less, removes(*(each for each in names if each != kept)), child(kept, CUSTOM_SLOT=1))
@@ -123,13 +117,11 @@ def test_of_several_providers_each_is_as_it_is_reported(host) -> None:
 
 
 def test_what_another_service_sets_after_the_restore_stays(host) -> None:
-    host.says(d=untouched)
-    host.settled()
+    host.says(d=untouched).settled()
     host.says(d=both(inventory(VCPU=8), traits("CUSTOM_LATER")))
     restore = backed_up(host)
     for number in range(20):  # generations go on
-        host.says(d=both(inventory(VCPU=8 + number), traits("CUSTOM_LATER")))
-        host.settled()
+        host.says(d=both(inventory(VCPU=8 + number), traits("CUSTOM_LATER"))).settled()
     host.says(d=lambda tree: (inventory(VCPU=8)(tree), tree.remove_traits(NODE, "CUSTOM_LATER")))
     host.settled()
     host.says(d=inventory(VCPU=8))  # what is denied by name goes whoever sets it
@@ -163,8 +155,7 @@ def beside(tmp_path) -> Host:
 @pytest.mark.parametrize("restarted", [False, True])
 def test_what_was_removed_of_a_child_of_anothers_root_is_removed_again(beside, restarted) -> None:
     restore = backed_up(beside)
-    beside.says(d=card("CUSTOM_NEW", OTHER_RACK, CUSTOM_PORT=2))
-    beside.settled()
+    beside.says(d=card("CUSTOM_NEW", OTHER_RACK, CUSTOM_PORT=2)).settled()
     restore()
     if restarted:
         beside.restart()
@@ -194,12 +185,10 @@ def test_a_child_that_a_restore_put_below_a_removed_child_is_moved_back(beside, 
     """The removed one is taken out of the tree, and takes the child along."""
     shelf = child("shelf", CUSTOM_SLOT=1)
     below = both(child("card", CUSTOM_SLOT=4), lambda tree: tree.move("card", "shelf"))
-    beside.says(d=both(shelf, below))
-    beside.settled()
+    beside.says(d=both(shelf, below)).settled()
     restore = backed_up(beside)
     above = both(child("card", CUSTOM_PORT=2), lambda tree: tree.move("card", NODE))
-    beside.says(d=both(above, removes("shelf")))
-    assert beside.period(SOON).ok
+    assert beside.says(d=both(above, removes("shelf"))).period(SOON).ok
     restore()
     assert beside.period(SOON).ok
     assert beside.names() == {NODE}, "the card has left with the shelf"
@@ -213,13 +202,11 @@ def test_a_child_that_a_restore_put_below_a_removed_child_is_moved_back(beside, 
 
 def test_a_child_below_a_removed_one_that_is_not_reported_either_goes_too(beside) -> None:
     below = both(child("card", CUSTOM_SLOT=4), lambda tree: tree.move("card", "shelf"))
-    beside.says(d=both(child("shelf", CUSTOM_SLOT=1), below))
-    beside.settled()
+    beside.says(d=both(child("shelf", CUSTOM_SLOT=1), below)).settled()
     restore = backed_up(beside)
     beside.says(d=lambda tree: tree.exists("card") and tree.move("card", NODE))
     assert beside.period(SOON).ok
-    beside.says(d=removes("shelf"))
-    assert beside.period(SOON).ok
+    assert beside.says(d=removes("shelf")).period(SOON).ok
     restore()
     assert beside.period(SOON).ok
     beside.says(d=removes("card", "shelf"))

@@ -1,7 +1,5 @@
 """Several drivers on one root: each keeps its own part, whatever the others do or fail at."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -70,13 +68,11 @@ def test_only_the_part_of_the_one_that_fails_is_frozen(placement) -> None:
     first = both(whole_root(VCPU=8, MEMORY_MB=512), children("cell", 0, 1))
     second = both(whole_root(FPGA=2), children("card", 0, 1))
     host = settled_host(placement, {"a": first, "b": second})
-    host.says(a=both(whole_root(VCPU=16), children("cell", 1, 2)), b=fails)
-    report = host.period()
+    report = host.says(a=both(whole_root(VCPU=16), children("cell", 1, 2)), b=fails).period()
     assert list(report.driver_errors) == ["b"]
     assert host.totals() == {"VCPU": 16, "FPGA": 2}, "a's class went, b's stayed"
     assert host.names() == {NODE, "cell1", "cell2", "card0", "card1"}
-    host.says(b=both(whole_root(FPGA=1), children("card", 1)))
-    host.settled()
+    host.says(b=both(whole_root(FPGA=1), children("card", 1))).settled()
     assert host.totals() == {"VCPU": 16, "FPGA": 1}
     assert host.names() == {NODE, "cell1", "cell2", "card1"}
 
@@ -109,10 +105,7 @@ def test_what_a_driver_reported_goes_once_it_is_not_configured(placement, tmp_pa
 
 def test_the_host_can_do_what_one_of_its_drivers_can(placement) -> None:
     host = Host(placement, {"host": whole_root(VCPU=8), "cards": children("card", 1)})
-    host.named["host"].capabilities = {
-        "supports_multiattach": True,
-        "supports_bfv_rescue": False,
-    }
+    host.named["host"].capabilities = {"supports_multiattach": True, "supports_bfv_rescue": False}
     host.named["cards"].capabilities = dict.fromkeys(host.named["host"].capabilities, False)
     placement.stranger.create_provider(NODE, ROOT)
     placement.stranger.add_trait(ROOT, "COMPUTE_RESCUE_BFV")
@@ -215,8 +208,7 @@ def test_a_driver_that_never_answers_keeps_the_start_of_no_other_open(placement,
     silent.ready = True
     assert agent.period().reshape_pending == ("other",)
     assert totals(placement) == {"CUSTOM_OLD": 4, "CUSTOM_SILENT": 4}
-    agent.restart()
-    agent.settled()
+    agent.restart().settled()
     held = placement.stranger.allocation(consumer)["allocations"][ROOT]["resources"]
     assert held == {"CUSTOM_NEW": 1}
 
@@ -224,8 +216,7 @@ def test_a_driver_that_never_answers_keeps_the_start_of_no_other_open(placement,
 def test_a_driver_that_starts_late_may_still_reshape(placement, tmp_path) -> None:
     late = Moving("CUSTOM_LATE", "CUSTOM_READY")
     other = Moving("CUSTOM_OLD", "CUSTOM_NEW")
-    agent = Agent(placement, named={"late": late, "other": other}, state=tmp_path)
-    agent.settled()
+    agent = Agent(placement, named={"late": late, "other": other}, state=tmp_path).settle()
     agent.restart()
     late.ready = False
     agent.period()
@@ -243,8 +234,7 @@ def test_a_reshape_that_fails_after_others_have_started_ends_no_agent(
 ) -> None:
     """Also days later, and by the first answer of a driver."""
     first, other = Moving("CUSTOM_FIRST", "CUSTOM_X"), Moving("CUSTOM_OLD", "CUSTOM_NEW")
-    agent = Agent(placement, named={"first": first, "other": other}, state=tmp_path)
-    agent.settled()
+    agent = Agent(placement, named={"first": first, "other": other}, state=tmp_path).settle()
     agent.restart()
     first.ready = not silent
     agent.period()
@@ -273,8 +263,7 @@ def test_a_provider_that_another_driver_removes_stays_whole(placement, order: st
     bodies: dict[str, Body] = {"a": device, "b": silent}
     host = settled_host(placement, {name: bodies[name] for name in order})
     before = host.everything()
-    host.says(b=removes("port", "card"))
-    report = host.period(SOON)
+    report = host.says(b=removes("port", "card")).period(SOON)
     assert not report.done, "neither removed nor made anew"
     assert host.everything() == before
 
@@ -285,8 +274,7 @@ def test_a_driver_moves_renames_and_removes_its_own_provider(placement) -> None:
     report = host.period(SOON)
     assert report.ok, report.texts()
     assert host.parent("card") == "cell" and host.parent("port0") == "card"
-    host.says(a=both(child("cell"), removes("port0", "card")))
-    assert host.period(SOON).ok
+    assert host.says(a=both(child("cell"), removes("port0", "card"))).period(SOON).ok
     assert host.names() == {NODE, "cell"}
     assert host.totals() == {"FPGA": 1}
 
@@ -306,15 +294,13 @@ def test_a_driver_whose_answer_is_refused_keeps_its_part_and_stops_nobody(
         placement, {"a": both(child("card"), inventory(VCPU=8)), "b": child("b0", FPGA=2)}
     )
     host.says(a=both(child("card"), inventory(VCPU=16)))
-    host.says(b=both(child("b0", FPGA=3), child("b1", FPGA=9), wrong))
-    report = host.period(SOON)
+    report = host.says(b=both(child("b0", FPGA=3), child("b1", FPGA=9), wrong)).period(SOON)
     assert report.driver_errors.keys() == {"b"}
     assert said in str(report.driver_errors["b"])
     assert host.totals() == {"VCPU": 16}
     assert host.names() == {NODE, "card", "b0"}
     assert host.totals("b0") == {"FPGA": 2}
-    host.says(b=child("b0", FPGA=3))
-    host.settled()
+    host.says(b=child("b0", FPGA=3)).settled()
     assert host.totals("b0") == {"FPGA": 3}
 
 
@@ -366,16 +352,14 @@ def test_an_aggregate_that_a_driver_only_repeats_stays_another_services(placemen
     host = settled_host(placement, {"a": reads, "b": silent})
     host.stranger.set_aggregates(ROOT, [RACK, THEIRS])
     host.settled()
-    host.says(a=only)
-    host.period()
+    host.says(a=only).period()
     assert host.aggregates() == {RACK, THEIRS}
 
 
 def test_a_driver_that_drops_an_aggregate_drops_its_own_only(placement) -> None:
     host = settled_host(placement, {"a": aggregates(RACK, ROW)})
     host.stranger.set_aggregates(ROOT, [RACK, ROW, THEIRS])
-    host.says(a=lambda tree: tree.update_aggregates(NODE, [RACK]))
-    host.period()
+    host.says(a=lambda tree: tree.update_aggregates(NODE, [RACK])).period()
     assert host.aggregates() == {RACK, THEIRS}
 
 
@@ -391,9 +375,7 @@ def test_a_refused_removal_is_repeated_though_another_driver_is_not_ready(placem
 def test_a_drained_device_comes_back_though_another_driver_is_not_ready(placement) -> None:
     host = settled_host(placement, {"a": child("card", CUSTOM_SLOT=4), "b": silent})
     host.stranger.put_allocation({host.uuid("card"): {"CUSTOM_SLOT": 1}})
-    host.says(a=removes("card"))
-    host.period()
+    host.says(a=removes("card")).period()
     assert host.reserved("card") == {"CUSTOM_SLOT": 4}
-    host.says(a=child("card", CUSTOM_SLOT=4), b=fails)
-    host.period()
+    host.says(a=child("card", CUSTOM_SLOT=4), b=fails).period()
     assert host.reserved("card") == {"CUSTOM_SLOT": 0}

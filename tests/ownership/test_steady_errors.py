@@ -1,7 +1,5 @@
 """A Placement that fails steadily: one read and one write a try, at doubled gaps; then all is right."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Callable
@@ -93,6 +91,46 @@ def test_what_fails_steadily_costs_a_read_and_a_write_at_doubled_gaps(case: str,
     assert host.names() == {NODE, *CHILDREN}
 
 
+@pytest.mark.parametrize("error", [errors.ServerFault("500"), errors.Conflict("409")])
+@pytest.mark.parametrize("apart", [0, 3])
+def test_changes_that_fail_cost_one_read_and_one_write_together(error, apart, tmp_path) -> None:
+    """Whether they came in one period, or ``apart`` periods from each other."""
+    placement = Steady(*EVERY_WRITE)
+    rules = {"period": PERIOD, "verify_every": 600.0}
+    host = settled_host(placement, {"d": SIX}, state=tmp_path, **rules)
+    placement.error, changed, first = error, SIX, []
+    for number, name in enumerate(CHILDREN):
+        changed = both(changed, child(name, VGPU=3))
+        host.says(d=changed)
+        for _ in range(apart or number // 5):
+            first += host.calls_of(lambda: host.period(PERIOD))
+    written = [each for each in first if not each.startswith("GET")]
+    assert apart or len(written) == (2 if isinstance(error, errors.Conflict) else 6)
+    for _ in range(20):
+        host.period(PERIOD)
+    calls = [each for _ in range(60) for each in host.calls_of(lambda: host.period(PERIOD))]
+    writes = [each for each in calls if not each.startswith("GET")]
+    assert len(writes) <= 6 and len(calls) <= 2 * len(writes) + 1, "in an hour"
+    placement.error = None
+    for _ in range(20):
+        host.period(PERIOD)
+    assert all(host.totals(name) == {"VGPU": 3} for name in CHILDREN)
+
+
+def test_each_of_many_that_fail_has_its_turn(tmp_path) -> None:
+    placement = Steady("PUT", "|".join(own(name) for name in CHILDREN[:3]))
+    host = settled_host(placement, {"d": SIX}, state=tmp_path, period=PERIOD)
+    placement.error = errors.ServerFault("500 made up")
+    placement.path, lasting = "", placement.path
+    host.says(d=both(SIX, *(child(name, VGPU=3) for name in CHILDREN)))
+    for _ in range(2):
+        host.period(PERIOD)
+    placement.path = lasting
+    for _ in range(30):
+        host.period(PERIOD)
+    assert [host.totals(name)["VGPU"] for name in CHILDREN] == [2, 2, 2, 3, 3, 3]
+
+
 def test_what_fails_at_one_provider_holds_up_no_other(tmp_path) -> None:
     placement = Steady()
     reports = both(inventory(VCPU=8), *(child(name, VGPU=1) for name in CHILDREN))
@@ -125,7 +163,7 @@ FAULTS: dict[str, Callable[[], errors.PlacementError]] = {
     "429": lambda: errors.Unreachable("429 made up", unsent=True, retry_after=20.0),
     "time-out": lambda: errors.Unreachable("no answer"),
 }
-SIX = both(inventory(VCPU=8), *(child(name, VGPU=1) for name in CHILDREN))
+SIX = both(inventory(VCPU=8), *(child(name, VGPU=2) for name in CHILDREN))
 GPU = child("child0", VGPU=1, CUSTOM_GPU=1)
 AT_FIRST = own("child0")
 CHANGES: dict[str, tuple[str, str, Body]] = {
@@ -134,6 +172,7 @@ CHANGES: dict[str, tuple[str, str, Body]] = {
     "delete": ("DELETE", AT_FIRST, both(SIX, removes("child0"))),
     "drain": ("PUT", f"{AT_FIRST}/inventories", both(SIX, removes("child0"))),
     "look": ("GET", f"{AT_FIRST}/allocations", both(SIX, removes("child0"))),
+    "look before": ("GET", f"{AT_FIRST}/allocations", both(SIX, GPU)),
     "trait": ("PUT", f"{AT_FIRST}/traits", both(SIX, traits("HW_NIC_SRIOV", provider="child0"))),
     "name": ("PUT", "/resource_classes/", both(SIX, GPU)),
     "inventory": ("PUT", f"{AT_FIRST}/inventories", both(SIX, GPU)),
@@ -184,8 +223,7 @@ def test_verifications_that_fail_hold_up_no_write(tmp_path) -> None:
         placement.error = errors.ServerFault("500 made up")
         for _ in range(40):
             host.period(PERIOD)
-        host.says(d=inventory(VCPU=9))
-        host.period(PERIOD)
+        host.says(d=inventory(VCPU=9)).period(PERIOD)
         assert host.totals()["VCPU"] == 9
 
 

@@ -1,7 +1,5 @@
 """``remove_traits`` and ``remove_aggregates`` take away what is there, whoever set it; with limits."""
 
-from __future__ import annotations
-
 import itertools
 import logging
 
@@ -75,15 +73,13 @@ def test_a_set_names_nothing_as_absent(host) -> None:
         tree.update_traits(NODE, ["HW_CPU_X86_AVX"])
         tree.update_aggregates(NODE, [])
 
-    host.says(d=body)
-    host.settled()
+    host.says(d=body).settled()
     assert has(host) and has(host, RACK) and has(host, "HW_CPU_X86_AVX")
 
 
 def test_not_in_the_period_in_which_the_provider_becomes_ours(host) -> None:
     host.lose_all()
-    host.restart()
-    host.period()
+    host.restart().period()
     assert has(host)
     host.period()
     assert not has(host)
@@ -96,11 +92,9 @@ def test_what_a_provider_file_found_there_is_its_claim_too(host, tmp_path) -> No
     files.mkdir()
     host.files = files
     host.restart(d=both(CPUS, denies("CUSTOM_GOLD")))
-    host.write_file(entry(EVERY_ROOT, "CUSTOM_GOLD"))
-    host.settled()
+    host.write_file(entry(EVERY_ROOT, "CUSTOM_GOLD")).settled()
     assert has(host, "CUSTOM_GOLD")
-    host.write_file()
-    host.settled()
+    host.write_file().settled()
     assert not has(host, "CUSTOM_GOLD")
 
 

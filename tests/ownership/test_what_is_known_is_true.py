@@ -1,7 +1,5 @@
 """What the agent takes for granted of Placement is what Placement has, whatever happens between."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -54,8 +52,7 @@ TEARS = [
 def test_a_torn_read_is_not_taken_for_what_is_there(placement, before: str, writes: Any) -> None:
     host = settled_host(placement, {"a": both(inventory(VCPU=8), traits("CUSTOM_A"))})
     host.stranger.set_traits(ROOT, host.traits() - {"CUSTOM_A"})  # so that it is read again
-    host.between("GET", before, writes(host))
-    host.period()
+    host.between("GET", before, writes(host)).period()
     host.settled()
     assert host.totals() == {"VCPU": 8}
     assert "CUSTOM_A" in host.traits()
@@ -67,18 +64,15 @@ def test_a_torn_read_is_read_again_before_it_is_built_upon(placement) -> None:
     """The oldest of the three generations is the one that holds for all three."""
     host = settled_host(placement, {"a": inventory(VCPU=8)})
     host.stranger.add_trait(ROOT, "CUSTOM_BEFORE")
-    host.between("GET", "/aggregates", writes_trait(host))
-    host.period()
-    host.says(a=both(inventory(VCPU=8), traits("CUSTOM_A")))
-    host.period(SOON)
+    host.between("GET", "/aggregates", writes_trait(host)).period()
+    host.says(a=both(inventory(VCPU=8), traits("CUSTOM_A"))).period(SOON)
     assert {"CUSTOM_A", "CUSTOM_BEFORE", "CUSTOM_STRANGE"} <= host.traits()
 
 
 def test_a_torn_read_that_needs_no_write_is_seen_by_the_next_verification(placement) -> None:
     host = settled_host(placement, {"a": inventory(VCPU=8)})
     host.stranger.add_trait(ROOT, "CUSTOM_BEFORE")
-    host.between("GET", "/aggregates", writes_inventory(host))
-    host.period()
+    host.between("GET", "/aggregates", writes_inventory(host)).period()
     host.period()
     assert host.totals() == {"VCPU": 8}
 
@@ -87,8 +81,7 @@ def test_aggregates_that_somebody_sets_while_they_are_read_stay(placement) -> No
     host = settled_host(placement, {"a": inventory(VCPU=8)})
     host.stranger.add_trait(ROOT, "CUSTOM_BEFORE")
     host.between("GET", "/traits", writes_aggregate(host))
-    host.says(a=both(inventory(VCPU=9), traits("CUSTOM_A")))
-    host.period()
+    host.says(a=both(inventory(VCPU=9), traits("CUSTOM_A"))).period()
     host.period()
     assert host.aggregates() == {RACK}
     assert {"CUSTOM_A", "CUSTOM_BEFORE"} <= host.traits()
@@ -98,8 +91,7 @@ def test_a_provider_that_vanishes_while_it_is_read_is_made_again(placement) -> N
     host = settled_host(placement, {"a": child("card", CUSTOM_SLOT=4)})
     card = host.uuid("card")
     host.stranger.add_trait(card, "CUSTOM_STRANGE")
-    host.between("GET", f"{card}/traits", lambda: host.stranger.delete_provider(card))
-    host.period()
+    host.between("GET", f"{card}/traits", lambda: host.stranger.delete_provider(card)).period()
     host.settled()
     assert host.totals("card") == {"CUSTOM_SLOT": 4}
 
@@ -117,8 +109,7 @@ def test_after_a_reply_that_was_lost_nothing_is_believed_before_it_is_read(
     placement.fail_next("PUT", "/inventories$", error, after=True)  # type: ignore[arg-type]
     assert not host.period(SOON).ok
     assert host.totals() == {"VCPU": 16}
-    host.says(a=inventory(VCPU=8))
-    assert host.period(SOON).ok
+    assert host.says(a=inventory(VCPU=8)).period(SOON).ok
     assert host.totals() == {"VCPU": 8}
 
 

@@ -1,7 +1,5 @@
 """What goes while guests use it, or something below it: closed to new guests, but for what is foreign."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.ownership.world import NODE, Host, both, child, inventory, removes, settled_host
@@ -23,16 +21,13 @@ def uses(host: Host, provider: str, **amounts: int) -> str:
 def test_a_removed_device_in_use_and_its_cell_take_no_new_guests(host: Host) -> None:
     guest = uses(host, CARD, VGPU=1)
     without = both(inventory(VCPU=8), removes(CARD, CELL))
-    host.says(a=without)
-    host.period()
+    host.says(a=without).period()
     assert host.reserved(CARD) == {"VGPU": 4}
     assert host.reserved(CELL) == {"CUSTOM_CACHE": 4}, "its cell is not there any more either"
     assert host.reserved() == {"VCPU": 0}
-    host.says(a=WITH_CARD)
-    host.settled()
+    host.says(a=WITH_CARD).settled()
     assert (host.reserved(CELL), host.reserved(CARD)) == ({"CUSTOM_CACHE": 0}, {"VGPU": 0})
-    host.says(a=without)
-    host.period()
+    host.says(a=without).period()
     host.settled()
     host.stranger.delete_allocation(guest)
     host.period()

@@ -5,8 +5,6 @@ each round Placement has what each of them said last, the first of them where tw
 class, and all that nobody of them ever said; a second period finds nothing to do.
 """
 
-from __future__ import annotations
-
 import logging
 import tempfile
 from collections.abc import Mapping

@@ -4,12 +4,10 @@ Only this file knows how the agent is put together and where it keeps what.  The
 say what drivers and files assert, what others do, and what Placement has afterwards.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from agent.state.saved_root import root_path
 from drivers.api import DriverNotReady
@@ -153,7 +151,7 @@ class Host(Agent):
 
     # -- what happens to the host
 
-    def restart(self, **bodies: Body) -> None:
+    def restart(self, **bodies: Body) -> Self:
         """A new process; with other drivers if some are given."""
         self.bodies = bodies or self.bodies
         self.scripted = {
@@ -162,19 +160,21 @@ class Host(Agent):
         for driver in self.scripted.values():
             driver.capabilities = self.capabilities
         self.api, self.named = self.door, dict(self.scripted)
-        super().restart()
+        return super().restart()
 
-    def says(self, **bodies: Body) -> None:
+    def says(self, **bodies: Body) -> Self:
         """From now on these drivers say something else."""
         for name, body in bodies.items():
             self.scripted[name].body = body
         self.bodies = {**self.bodies, **bodies}
+        return self
 
-    def is_called(self, *names: str) -> None:
+    def is_called(self, *names: str) -> Self:
         """The host's nodes have these names now."""
         self.names_of_nodes = list(names)
         for driver in self.scripted.values():
             driver.nodes = self.names_of_nodes
+        return self
 
     def tells(self, uuids: Mapping[str, str]) -> None:
         """The driver knows these UUIDs of its nodes."""
@@ -185,14 +185,16 @@ class Host(Agent):
         """All that one period complains of."""
         return " | ".join(self.period(after, **options).texts())
 
-    def between(self, method: str, path: str, act: Callable[[], object]) -> None:
+    def between(self, method: str, path: str, act: Callable[[], object]) -> Self:
         """Somebody acts right before the next such request; ``path`` is its end."""
         self.door.before.append((method, path, act))
+        return self
 
-    def write_file(self, *entries: str, name: str = "a.yaml") -> None:
+    def write_file(self, *entries: str, name: str = "a.yaml") -> Self:
         assert self.files is not None
         (self.files / name).write_text(HEAD + ("".join(entries) or "  []\n"))
         self.reload()
+        return self
 
     # -- what the agent keeps
 

@@ -1,7 +1,5 @@
 """Forests of providers, and edits of them, over few names: what can collide, does."""
 
-from __future__ import annotations
-
 import uuid as uuidlib
 from collections.abc import Iterable
 from dataclasses import replace

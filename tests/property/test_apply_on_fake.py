@@ -1,7 +1,5 @@
 """Every plan is one that Placement takes, and afterwards the view is what Placement has."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Client: what it says is done is done, and nothing outside of its tree changes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any

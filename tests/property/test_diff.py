@@ -1,7 +1,5 @@
 """What a plan is, for any two forests."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from hypothesis import assume, given
@@ -113,9 +111,7 @@ def moved_or_renamed(uuid: str, before: Snapshot, after: Snapshot) -> bool:
 
 
 @given(pairs)
-def test_each_thing_is_said_once_and_only_where_it_differs(
-    pair: tuple[Snapshot, Snapshot],
-) -> None:
+def test_each_thing_is_said_once_and_only_where_it_differs(pair: tuple[Snapshot, Snapshot]) -> None:
     before, after = pair
     plan = diff(before, after)
     said = [

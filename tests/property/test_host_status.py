@@ -1,7 +1,5 @@
 """The machine of a host's status: no decision of an operator or the registry is lost."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from hypothesis import given
@@ -11,7 +9,6 @@ from agent.registry.checks import AUTO
 from agent.registry.record import ServiceRecord
 from agent.switching.machine import (
     CALLER_EVENTS,
-    TABLE,
     UNTOUCHED,
     Event,
     ServiceStatus,
@@ -47,13 +44,6 @@ PROGRAMS = [event for event in Event if event not in CALLER_EVENTS]
 def moved(status: ServiceStatus, event: Event) -> ServiceStatus:
     reason = f"{AUTO}gone" if event is Event.LOST else None
     return after(status, event, reason)
-
-
-@given(statuses, events)
-def test_the_status_after_an_event_is_in_the_state_of_the_table(status, event) -> None:
-    expected = TABLE[event][status.state]
-    new = moved(status, event)
-    assert (new is status) if expected is None else (new.state is expected)
 
 
 @given(statuses, events)

@@ -3,8 +3,6 @@
 Parts are left out, doubled or nonsense at random; devices point at each other or nowhere.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 from xml.etree import ElementTree as ET

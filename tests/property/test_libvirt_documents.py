@@ -4,8 +4,6 @@ Documents follow libvirt's schema (capability.rng), with parts that are optional
 left out at random, sizes from nothing to absurd, and now and then what is no schema.
 """
 
-from __future__ import annotations
-
 import re
 from xml.etree import ElementTree as ET
 

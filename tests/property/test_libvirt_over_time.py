@@ -4,8 +4,6 @@ Whatever happens: guests keep their totals, nothing is offered twice, every star
 (but for guests that fit nowhere), and once the guests have gone it is as on a new host.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """A request and its query string are the same thing."""
 
-from __future__ import annotations
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """rebased: changes laid on top of what another client wrote meanwhile."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

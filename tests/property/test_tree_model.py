@@ -1,7 +1,5 @@
 """ProviderTree against a naive dict of dicts that does the same things slowly."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from typing import Any

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.kit.installed import SICK, install
+from tests.servers.process import completed, launched
 from tests.waiting import eventually
 
 COMMAND = [sys.executable, "-c", "from agent.main import main; main()"]
@@ -49,8 +50,9 @@ class AgentProcess:
         path = self.directory / "log"
         return path.read_text() if path.exists() else ""
 
-    def write(self) -> None:
-        """Write the configuration as the fields are now."""
+    def write(self, **fields: str) -> None:
+        """Write the configuration as the fields are now, or are to be."""
+        vars(self).update(fields)
         self.state_path.mkdir(parents=True, exist_ok=True)
         (self.directory / "script.yaml").write_text(self.script)
         self.config.write_text(
@@ -77,26 +79,20 @@ class AgentProcess:
         """``compute-agent --once`` to its end, with the configuration as it was written last."""
         if not self.config.exists():
             self.write()
-        return subprocess.run(
-            [*COMMAND, "--config-file", str(self.config), "--once", *arguments],
-            capture_output=True,
-            text=True,
-            timeout=300,
-            env=self.whole_environment(),
-        )
+        command = (*COMMAND, "--config-file", self.config, "--once", *arguments)
+        return completed(*command, env=self.whole_environment())
+
+    def computectl(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """A command beside it, to its end."""
+        start = "from computectl.app import main; main()"
+        return completed(sys.executable, "-c", start, "--config-file", self.config, *words)
 
     def start(self, *arguments: str) -> None:
         """Start it; it goes on until :meth:`stop` or :meth:`kill`, or as the arguments say."""
         if not self.config.exists():
             self.write()
-        with (self.directory / "log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [*self.prefix, *COMMAND, "--config-file", str(self.config), *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=self.whole_environment(),
-            )
+        command = [*self.prefix, *COMMAND, "--config-file", str(self.config), *arguments]
+        self.process = launched(command, self.directory / "log", env=self.whole_environment())
 
     def send(self, signum: int) -> None:
         assert self.process is not None

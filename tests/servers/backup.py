@@ -1,7 +1,5 @@
 """Copies of a Placement's database, taken and put back while the server runs."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path

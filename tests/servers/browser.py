@@ -1,7 +1,5 @@
 """A real browser for tests: Debian's headless Chromium, spoken to over a pipe."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """A real MariaDB for tests: private, killable, gone when the test is."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil
@@ -12,7 +10,16 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from tests.servers.ports import free_port
-from tests.servers.process import Server, children, end, suspended, wait_for, wait_until_gone
+from tests.servers.process import (
+    Server,
+    children,
+    completed,
+    end,
+    launched,
+    suspended,
+    wait_for,
+    wait_until_gone,
+)
 
 PROGRAMS = ("mariadbd", "mariadb-install-db", "mariadb")
 USER = "mysql"
@@ -50,15 +57,8 @@ class MariaDB(Server):
         if not (self.directory / "data").exists():
             self._own()
             self._run(*self._initialise())
-        with (self.directory / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                self._serve(),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=self._environment(),
-                **self._as_user(),
-            )
+        own = {"env": self._environment(), **self._as_user()}
+        self._process = launched(self._serve(), self.directory / "log", **own)
         wait_for(self._answers, self._process, self._log, timeout)
 
     @property
@@ -124,15 +124,7 @@ class MariaDB(Server):
         return done.returncode == 0
 
     def _run(self, *command: str) -> str:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
-            env=self._environment(),
-            **self._as_user(),
-        )
+        done = completed(*command, env=self._environment(), **self._as_user())
         if done.returncode:
             raise RuntimeError(f"{command[0]}: {done.stdout[-500:]}{done.stderr[-1500:]}")
         return done.stdout

@@ -1,8 +1,6 @@
 """A fleet of simulated hosts: processes of ``tests.servers.fleet_hosts``, and what they left
 on disk and in Placement in an earlier life."""
 
-from __future__ import annotations
-
 import select
 import subprocess
 import sys
@@ -13,7 +11,6 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from agent.nodes.identity import replace_compute_id
-from agent.registry.record import BINARY
 from agent.state.saved_root import SavedRoot
 from agent.switching.heartbeat import agent_address
 from agent.switching.host_status import status_document
@@ -92,7 +89,7 @@ class Fleet(Server):
         for number, tree in trees.items():
             self._on_disk(number, tree)
         database = FleetDatabase.from_url(self.database)
-        database.upgrade()
+        database.prepare()
         records.insert(database, self._records())
         database.dispose()
 
@@ -119,6 +116,7 @@ class Fleet(Server):
 
     def _on_disk(self, number: int, tree: Snapshot) -> None:
         state_path, uuid = self.directory / name_of(number), uuid_of(number)
+        state_path.mkdir()
         replace_compute_id(state_path, uuid)
         traits = frozenset(trait for one in tree.walk() for trait in one.traits)
         classes = frozenset(name for one in tree.walk() for name in one.inventory)
@@ -134,7 +132,6 @@ class Fleet(Server):
             yield {
                 "uuid": uuid,
                 "host": name,
-                "binary": BINARY,
                 "version": UNTOUCHED,
                 "root": uuid,
                 "address": agent_address(self.directory / name),

@@ -2,17 +2,12 @@
 
     python -m tests.servers.fleet_hosts CONFIG DIRECTORY FIRST COUNT
 
-What is simulated: there is one process for many hosts, so they share its connections to
-the broker (for what they send) and to Placement; each host's hypervisor, which has eight VCPUs
-and nothing to say; and only three hosts in ten can be called, since each server has a
-connection of its own: the others follow their records.  All else is what ``compute-agent`` runs: settings, identity,
-trackers, loop, switch, heartbeat and RPC server, with a thread or two for each host and a
-state directory of its own.
+Hosts share the connections of their process, have hypervisors with nothing to say, and only three
+in ten can be called: each RPC server has a connection of its own.  All else is what
+``compute-agent`` runs.
 
 Says ``ready`` once every host has heard of its record, or waited for it; ends with its standard input.
 """
-
-from __future__ import annotations
 
 import logging
 import os
@@ -35,7 +30,8 @@ from agent.placement import adapter_from_conf, agent_api
 from agent.reporting import logs
 from agent.reporting.systemd import Systemd
 from agent.service import Service
-from agent.switching.switching import Switching, host_status, switching
+from agent.switching.host_status import HostStatus, status_document
+from agent.switching.switching import Switching, switching
 from drivers.api import ComputeDriver, DriverContext
 from drivers.loaded import LoadedDriver
 from reportclient.http import API
@@ -76,20 +72,18 @@ class SmallHypervisor(ComputeDriver):
 
 
 def host(
-    settings: Settings,
-    api: API,
-    transport: Any,
-    hypervisor: type[ComputeDriver] = SmallHypervisor,
+    settings: Settings, api: API, transport: Any, hypervisor: type[ComputeDriver] = SmallHypervisor
 ) -> tuple[Loop, Service, Switching]:
     """One host, put together as ``agent.main`` does it."""
     loop = Loop(idle=lambda: None)
     driver = hypervisor(DriverContext(settings.host, settings.state_path))
     drivers = [LoadedDriver.from_driver("small", driver)]
     nodes = Nodes.from_settings(settings, drivers, api, compute_id(settings.state_path))
-    status = host_status(
-        settings,
+    status = HostStatus(
+        status_document(settings.state_path),
         loop,
         lambda off, again: nodes.switch(time.monotonic(), disabled=off, again=again),
+        alone=settings.registry.access == "direct",
     )
     service = Service(settings.host, nodes, Systemd(), lambda: loop.stopping, status)
     return loop, service, switching(settings, status, service, transport)
@@ -123,6 +117,8 @@ def begin(config_file: str, directory: str, first: str, count: str, each_host: H
         replace(common, host=name_of(each), state_path=Path(directory, name_of(each)))
         for each in range(int(first), int(first) + int(count))
     ]
+    for each in hosts:
+        each.state_path.mkdir(exist_ok=True)
     with ThreadPoolExecutor(STARTING_AT_ONCE) as pool:
         list(pool.map(lambda settings: each_host(settings, api, transport), hosts))
     print("ready", flush=True)

@@ -1,7 +1,5 @@
 """A port in front of a server of this machine."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """A real Keystone for tests: SQLite, Fernet tokens, users and endpoints as a test wants them."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import select
@@ -151,9 +149,6 @@ class Keystone(Server):
         path = f"{self.url}/users/{session.get_user_id()}/application_credentials"
         made = session.post(path, json={"application_credential": body}).json()
         return made["application_credential"]["id"], made["application_credential"]["secret"]
-
-    def revoke(self, token: str) -> None:
-        self.admin.delete(f"{self.url}/auth/tokens", headers={"X-Subject-Token": token})
 
     def environment(self, user: str, password: str, project: str = PROJECT) -> dict[str, str]:
         """For the ``openstack`` command."""

@@ -6,8 +6,6 @@ Makes the database, the keys and the first administrator if they are not there, 
 ``ready`` and serves until its standard input ends.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

@@ -1,9 +1,8 @@
 """The hypervisor of ``tools/lab.sh``, which somebody has started."""
 
-from __future__ import annotations
-
-import subprocess
 from pathlib import Path
+
+from tests.servers.process import completed
 
 SCRIPT = Path(__file__).resolve().parents[2] / "tools" / "lab.sh"
 CARD = "0000:42:00.0"
@@ -41,8 +40,6 @@ class Lab:
         self.run("pkill -CONT -x libvirtd; :")
 
     def _script(self, *arguments: str) -> str:
-        found = subprocess.run(
-            [str(SCRIPT), *arguments], capture_output=True, text=True, timeout=300, check=False
-        )
+        found = completed(str(SCRIPT), *arguments)
         assert found.returncode == 0, f"{arguments}: {found.stdout}{found.stderr}"
         return found.stdout

@@ -1,7 +1,5 @@
 """A real libvirtd for tests: private, killable, stoppable, gone when the test is."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
@@ -13,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from urllib.parse import quote
 
-from tests.servers.process import Server, end, wait_for
+from tests.servers.process import Server, end, launched, wait_for
 
 SCRIPT = Path(__file__).resolve().parents[2] / "tools" / "private-libvirtd.sh"
 
@@ -66,15 +64,9 @@ class PrivateLibvirtd(Server):
         assert self._watcher is None or self._watcher.poll() is not None, "it runs already"
         self.directory.mkdir(parents=True, exist_ok=True)
         self.socket.unlink(missing_ok=True)
-        with (self.directory / "out").open("wb") as out:
-            self._watcher = subprocess.Popen(
-                [str(SCRIPT), str(self.directory)],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                env=os.environ | self.environment,
-                start_new_session=True,
-            )
+        own = {"env": os.environ | self.environment, "start_new_session": True}
+        command = [str(SCRIPT), str(self.directory)]
+        self._watcher = launched(command, self.directory / "out", "wb", **own)
         wait_for(self.socket.exists, self._watcher, self._output, timeout)
 
     def stop(self) -> None:

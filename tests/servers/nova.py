@@ -6,8 +6,6 @@ deleted, and nothing runs in them.  There is no Keystone (a request's headers sa
 and Neutron are those of ``tests/servers/nova_api_child.py``, with one image and without networks.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import os
@@ -23,7 +21,7 @@ import pymysql
 from tests.servers.agent import REPOSITORY
 from tests.servers.databases import MariaDB
 from tests.servers.ports import free_port
-from tests.servers.process import Server, end, wait_for
+from tests.servers.process import Server, completed, end, launched, wait_for
 from tests.servers.reference import reference_python
 from tests.waiting import eventually
 
@@ -148,12 +146,8 @@ class Nova(Server):
 
     def manage(self, *words: str, expect: int = 0) -> str:
         """Run ``nova-manage``, which ends with ``expect``; return what it prints."""
-        done = subprocess.run(
-            [self._bin / "nova-manage", *self._files("controller"), *words],
-            capture_output=True,
-            text=True,
-            timeout=300,
-            env=self._environment,
+        done = completed(
+            self._bin / "nova-manage", *self._files("controller"), *words, env=self._environment
         )
         said = f"{words}: {done.returncode}\n{done.stdout}{done.stderr}"
         assert done.returncode == expect, said
@@ -275,16 +269,9 @@ class Nova(Server):
         wait_for(lambda: _listens(self.api_port), process, self.logs)
 
     def _spawn(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
-        with (self.directory / f"{name}.log").open("ab") as log:
-            self.processes[name] = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                cwd=REPOSITORY,
-                env=self._environment,
-                start_new_session=True,
-            )
+        own = {"cwd": REPOSITORY, "env": self._environment, "start_new_session": True}
+        log = self.directory / f"{name}.log"
+        self.processes[name] = launched(command, log, stdin=subprocess.PIPE, **own)
         return self.processes[name]
 
     def until(self, condition: Any, otherwise: str, seconds: float = 120.0) -> None:

@@ -5,8 +5,6 @@
 Ends with its standard input.
 """
 
-from __future__ import annotations
-
 import json
 import socketserver
 import sys

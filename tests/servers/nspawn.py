@@ -4,8 +4,6 @@ The mounts live in a mount namespace of the container's own and die with it, wha
 becomes of the tests; the loopback network is shared, so servers of the test are reached.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import shutil
@@ -16,7 +14,7 @@ import sysconfig
 import time
 from pathlib import Path
 
-from tests.servers.process import Server, children
+from tests.servers.process import Server, children, completed
 from tests.waiting import without_error
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -57,9 +55,7 @@ def missing(scratch: Path) -> str | None:
         if shutil.which(command) is None:
             return f"{command} is not installed"
     scratch.mkdir(parents=True, exist_ok=True)
-    tried = subprocess.run(
-        [*UNSHARE, "sh", "-c", MOUNT, "sh", str(scratch)], capture_output=True, text=True
-    )
+    tried = completed(*UNSHARE, "sh", "-c", MOUNT, "sh", str(scratch))
     return f"no overlay can be mounted here: {tried.stderr.strip()}" if tried.returncode else None
 
 
@@ -116,12 +112,7 @@ class Container(Server):
 
     def run(self, *command: str, check: bool = True) -> str:
         """What a command in it says, without the last line end."""
-        done = subprocess.run(
-            ["nsenter", "--all", f"--target={self._init}", "--", *command],
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+        done = completed("nsenter", "--all", f"--target={self._init}", "--", *command)
         if check and done.returncode:
             raise RuntimeError(f"{command} in the container: {done.stdout}{done.stderr}")
         return done.stdout.strip()

@@ -4,8 +4,6 @@ The client is not the one that is tested: it uses nothing but the standard libra
 and turns answers into the typed errors by its own reading of them.
 """
 
-from __future__ import annotations
-
 import http.client
 import json as jsonlib
 import sqlite3

@@ -4,8 +4,6 @@ Placement's own schemas are checked once, not at each request: they are constant
 takes longer than all that Placement does with it.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

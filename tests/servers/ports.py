@@ -5,8 +5,6 @@ that was free a moment ago, or that a stopped server left, may be somebody's loc
 now.  These are from below that range, and each worker of a parallel run has its own.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import random

@@ -1,15 +1,13 @@
 """What the private servers share: they start within a time or say why not, and they end."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from tests.waiting import eventually
 
@@ -35,6 +33,21 @@ class Server:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+def launched(
+    command: Sequence[str], log: Path, mode: str = "ab", **options: Any
+) -> subprocess.Popen[bytes]:
+    """A process that writes all that it says into a file."""
+    with log.open(mode) as out:
+        more = {"stdin": subprocess.DEVNULL, **options}
+        return subprocess.Popen(command, stdout=out, stderr=out, **more)
+
+
+def completed(*command: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    """A command to its end, whatever its code is, with what it printed."""
+    more = {"timeout": 900, "capture_output": True, "encoding": "utf-8", **options}
+    return subprocess.run(list(map(str, command)), **more)
 
 
 def wait_for(

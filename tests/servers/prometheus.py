@@ -1,7 +1,5 @@
 """A real Prometheus for tests: Debian's, private, scraping once a second."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
@@ -13,7 +11,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from tests.servers.ports import free_port
-from tests.servers.process import Server, end, wait_for
+from tests.servers.process import Server, end, launched, wait_for
 
 CONFIGURATION = "global: {scrape_interval: 1s}\nscrape_configs:\n"
 JOB = "  - {{job_name: {job}, static_configs: [{{targets: {targets}}}]}}\n"
@@ -37,18 +35,12 @@ class Prometheus(Server):
         (directory / "prometheus.yml").write_text(text)
 
     def start(self, timeout: float = 120.0) -> None:
-        with (self.directory / "prometheus.log").open("wb") as log:
-            self._process = subprocess.Popen(
-                [
-                    "prometheus",
-                    f"--config.file={self.directory}/prometheus.yml",
-                    f"--storage.tsdb.path={self.directory}/data",
-                    f"--web.listen-address=127.0.0.1:{self.port}",
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
+        options = (
+            f"--config.file={self.directory}/prometheus.yml",
+            f"--storage.tsdb.path={self.directory}/data",
+            f"--web.listen-address=127.0.0.1:{self.port}",
+        )
+        self._process = launched(["prometheus", *options], self.directory / "prometheus.log")
         wait_for(self._is_ready, self._process, self._said, timeout)
 
     def stop(self) -> None:

@@ -1,7 +1,5 @@
 """A real RabbitMQ for tests: private, killable, gone when the test is."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
@@ -15,7 +13,7 @@ from amqp.exceptions import NotFound
 from kombu import Connection
 
 from tests.servers.ports import free_port
-from tests.servers.process import Server, end, wait_for
+from tests.servers.process import Server, completed, end, launched, wait_for
 
 SERVERS = Path("/usr/lib/rabbitmq/lib")
 CONFIGURATION = """\
@@ -82,13 +80,7 @@ class RabbitMQ(Server):
         """What ``rabbitmqctl`` says."""
         # The one in the PATH becomes another user, who has not this broker's cookie.
         ctl = str(next(SERVERS.glob("rabbitmq_server-*/sbin/rabbitmqctl")))
-        return subprocess.run(
-            [ctl, "--quiet", *command],
-            env=self.environment(),
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout
+        return completed(ctl, "--quiet", *command, env=self.environment(), check=True).stdout
 
     def empty(self, queue: str) -> None:
         """Throw away what nobody has fetched from it, such as a call of a killed process."""
@@ -138,16 +130,8 @@ class RabbitMQ(Server):
         }
 
     def _child(self, command: list[str], env: dict[str, str]) -> subprocess.Popen[bytes]:
-        with (self.directory / "out").open("ab") as out:
-            return subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                env=env,
-                cwd=self.directory,
-                start_new_session=True,
-            )
+        own = {"env": env, "cwd": self.directory, "start_new_session": True}
+        return launched(command, self.directory / "out", **own)
 
     def _answers(self) -> bool:
         """It greets once it is ready for clients: a wrong greeting gets its own back."""

@@ -8,17 +8,6 @@ import sqlalchemy as sa
 from compute_registry.database.fleet_database import FleetDatabase
 from compute_registry.database.tables import ROOTS, SERVICES
 
-NEW = {
-    "binary": "nova-compute",
-    "version": 1,
-    "disabled": False,
-    "forced_down": False,
-    "attached": False,
-    "agent_version": "",
-    "degraded": "",
-}
-"""What every row has."""
-
 
 def write(database: FleetDatabase, host: str | None = None, **values: Any) -> None:
     """Write the same to the record of a host, by default to all."""
@@ -35,7 +24,7 @@ def later(database: FleetDatabase, seconds: float, host: str | None = None) -> N
 
 def insert(database: FleetDatabase, rows: Iterable[Mapping[str, Any]]) -> None:
     """Put these in; all have the same columns, and perhaps ``root``, their only root provider."""
-    found = [{**NEW, **row} for row in rows]
+    found = [{**row} for row in rows]
     held = {row["host"]: row.pop("root") for row in found if "root" in row}
 
     def work(sql: sa.Connection) -> None:

@@ -4,8 +4,6 @@
 another place.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """compute-registry as a process of its own, and an agent's side of the RPC in this one."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -15,7 +13,7 @@ from agent.bus.messaging import Target
 from agent.bus.server import RpcServer
 from tests.registries import FILE
 from tests.servers.agent import REPOSITORY
-from tests.servers.process import Server, end, wait_for
+from tests.servers.process import Server, end, launched, wait_for
 
 _OURS = re.compile(rf'File "{re.escape(str(REPOSITORY))}/(agent|compute_registry)/')
 START = "from compute_registry.service import main; main()"
@@ -35,7 +33,9 @@ class RegistryProcess(Server):
         self.directory = directory
         self._environment = {**os.environ, **(environment or {})}
         self.may_log_tracebacks = False
+        self.code = START
         self.config = directory / "registry.conf"
+        directory.mkdir(exist_ok=True)
         defaults = "" if "master_key" in more else "unsigned_calls = true\n"
         if "connection = " not in more:
             defaults += f"connection = sqlite:///{directory}/{FILE}\n"
@@ -51,14 +51,8 @@ class RegistryProcess(Server):
 
     def start(self, says: str = "Serving the service records", timeout: float = 120.0) -> None:
         """Start it and wait until its log says that."""
-        with (self.directory / "log").open("wb") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", START, "--config-file", str(self.config)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=self._environment,
-            )
+        command = [sys.executable, "-c", self.code, "--config-file", str(self.config)]
+        self._process = launched(command, self.directory / "log", "wb", env=self._environment)
         self.wait_for(lambda: says in self.log, timeout)
 
     def wait_for(self, done: Callable[[], bool], timeout: float = 60.0) -> None:

@@ -1,7 +1,5 @@
 """The project as the manuals install it, under a real systemd: units, their state, their log."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable

@@ -1,9 +1,9 @@
 """As much of Keystone as it takes to log in and to check tokens; those that it issues are counted."""
 
-from __future__ import annotations
-
 import json
 import threading
+import time
+from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from tests.servers.process import Server
@@ -12,7 +12,8 @@ from tests.servers.process import Server
 class TinyKeystone(Server):
     """``issued`` are the tokens given out; ``refuses`` makes it say 401 to the password.
 
-    While ``answers`` is not set, requests hang.  ``endpoints`` are the URLs of the services in the catalog, by their type;
+    While ``answers`` is not set, requests hang.  Checks of tokens take ``seconds`` each, one at a
+    time, and are counted in ``checked``.  ``endpoints`` are the URLs of the services in the catalog, by their type;
     ``more`` are further endpoints of a type: interface, region and URL.
 
     ``token-ROLE`` is a token of a user with that role.
@@ -21,6 +22,9 @@ class TinyKeystone(Server):
     def __init__(self) -> None:
         self.issued: list[str] = []
         self.refuses = False
+        self.seconds = 0.0
+        self.checked = Counter[str]()
+        self.at_work = threading.Lock()
         self.answers = threading.Event()
         self.answers.set()
         self.endpoints: dict[str, str] = {}
@@ -61,7 +65,11 @@ class _Handler(BaseHTTPRequestHandler):
             version["links"] = [{"rel": "self", "href": f"{here}/v3/"}]
             versions = {"versions": {"values": [version]}}
             self._say(200, {"version": version} if "/v3" in self.path else versions)
-        elif self.headers["X-Subject-Token"].startswith("token-"):
+            return
+        self.k.checked[self.headers["X-Subject-Token"]] += 1
+        with self.k.at_work:
+            time.sleep(self.k.seconds)
+        if self.headers["X-Subject-Token"].startswith("token-"):
             self._say(200, {"token": self._token(self.headers["X-Subject-Token"][6:])})
         else:
             self._say(404, {"error": {"code": 404, "message": "no such token", "title": "x"}})

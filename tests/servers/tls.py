@@ -1,7 +1,5 @@
 """TLS for the servers of tests: a private authority, and a proxy, a broker, a database that use it."""
 
-from __future__ import annotations
-
 import datetime
 import ipaddress
 import os

@@ -3,9 +3,6 @@
 ``tools/pictures.sh`` writes them; ``test_pictures`` compares them with the trees.
 """
 
-from __future__ import annotations
-
-import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,6 +11,7 @@ from computectl.drawing.dot import draw_dot
 from computectl.reading.trees import read_trees
 from reportclient.http import PlacementAPI, token_adapter
 from tests.servers.placement import RealPlacement
+from tests.servers.process import completed
 from tests.spec import models
 from tests.spec import picture as shared_tree
 
@@ -52,9 +50,7 @@ def drawn(name: str, placement: RealPlacement) -> str:
 
 def svg_of(dot: str) -> str:
     """The SVG that Graphviz draws."""
-    return subprocess.run(
-        ["dot", "-Tsvg"], input=dot, capture_output=True, text=True, check=True
-    ).stdout
+    return completed("dot", "-Tsvg", input=dot, check=True).stdout
 
 
 def write() -> None:

@@ -10,8 +10,6 @@ PF1    PF2 PF3   PF4--------BW1   BW2------PF1    PF2 PF3   PF4
                      agg2             agg3
 """
 
-from __future__ import annotations
-
 import uuid
 from typing import Any
 
@@ -21,14 +19,7 @@ from tests.servers.placement import RealPlacement
 SHARES = "MISC_SHARES_VIA_AGGREGATE"
 AGG = {number: f"a9900000-0000-4000-8000-00000000000{number}" for number in (1, 2, 3)}
 HOSTS = ("CN1", "CN2")
-PARENTS = {
-    "NUMA1": "",
-    "NUMA2": "",
-    "PF1": "NUMA1",
-    "PF2": "NUMA1",
-    "PF3": "NUMA2",
-    "PF4": "NUMA2",
-}
+PARENTS = {"NUMA1": "", "NUMA2": "", "PF1": "NUMA1", "PF2": "NUMA1", "PF3": "NUMA2", "PF4": "NUMA2"}
 STORAGE = {"SHR_ROOT": None, "SSP": "SHR_ROOT", "BW1": "SHR_ROOT", "BW2": "SHR_ROOT"}
 MEMBERS = {
     "SSP": (1,),

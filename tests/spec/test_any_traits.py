@@ -1,7 +1,5 @@
 """The specification of any-traits queries, and what is refused, against a real Placement."""
 
-from __future__ import annotations
-
 import pytest
 
 from reportclient.candidates import (

@@ -1,7 +1,5 @@
 """The driver method as specified: what it is shown, what it may do, what comes of it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -78,9 +76,7 @@ def test_sharing_goes_one_hop_only(picture: RealPlacement) -> None:
     assert uuid_of("SSP") in driver.shown[0] and uuid_of("BW2") not in driver.shown[0]
 
 
-def test_a_sharing_provider_comes_and_goes_with_its_aggregate(
-    picture: RealPlacement,
-) -> None:
+def test_a_sharing_provider_comes_and_goes_with_its_aggregate(picture: RealPlacement) -> None:
     agent, driver = agent_of_cn1(picture)
     agent.period()
     picture.stranger.set_aggregates(uuid_of("CN1_PF1"), [AGG[3]])
@@ -147,12 +143,7 @@ def test_porting_from_get_inventory(placement: RealPlacement) -> None:
 
     assert Agent(placement, Small(update_provider_tree)).period().ok
     found = placement.stranger.inventory(ROOT)
-    defaults = {
-        "reserved": 0,
-        "min_unit": 1,
-        "step_size": 1,
-        "allocation_ratio": 1.0,
-    }
+    defaults = {"reserved": 0, "min_unit": 1, "step_size": 1, "allocation_ratio": 1.0}
     assert found == {
         "VCPU": {**defaults, "total": 8, "max_unit": 8, "allocation_ratio": 16.0, "reserved": 1},
         "MEMORY_MB": {**defaults, "total": 16384, "max_unit": 16384, "reserved": 512},

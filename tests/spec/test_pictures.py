@@ -1,7 +1,5 @@
 """The pictures of the documents have what a real Placement has of the specifications' trees."""
 
-from __future__ import annotations
-
 import re
 from html import unescape
 

@@ -5,8 +5,6 @@ are the candidates that the text lists, and there must be no other.  ``mapping``
 where a provider meets a group without giving anything.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

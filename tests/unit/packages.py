@@ -3,8 +3,6 @@
 It is read from what is installed here, and from the requirements in setup.cfg.
 """
 
-from __future__ import annotations
-
 import configparser
 import sys
 from importlib import metadata

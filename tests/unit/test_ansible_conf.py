@@ -1,7 +1,5 @@
 """The module of deploy/ansible that writes configuration: what it reads, and what asks for a restart."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

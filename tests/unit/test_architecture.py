@@ -1,7 +1,5 @@
 """The dependency rules of design.md, enforced on the source."""
 
-from __future__ import annotations
-
 import ast
 
 import pytest

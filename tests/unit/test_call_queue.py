@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import threading
 from contextlib import closing, nullcontext
 from unittest.mock import Mock

@@ -1,7 +1,5 @@
 """What is read from a configuration, and what is refused with the place to mend."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sysconfig
@@ -117,9 +115,7 @@ def test_arguments_win_over_the_file(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_value_that_can_not_be_is_refused_by_its_name(
-    tmp_path: Path, text: str, said: str
-) -> None:
+def test_a_value_that_can_not_be_is_refused_by_its_name(tmp_path, text: str, said: str) -> None:
     with pytest.raises(config.ConfigError, match=said):
         settings(tmp_path, text)
 
@@ -154,9 +150,7 @@ def test_a_wrong_value_in_a_file_is_an_error_that_names_the_option(
     assert capsys.readouterr().err == ""
 
 
-def test_arguments_that_there_are_not_end_with_how_to_use_them(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_arguments_that_there_are_not_end_with_how_to_use_them(capsys) -> None:
     with pytest.raises(SystemExit):
         config.load_config(["--frobnicate"])
     assert "unrecognized arguments: --frobnicate" in capsys.readouterr().err
@@ -360,9 +354,7 @@ def test_the_sample_can_be_used_as_it_is_and_with_each_option_set(tmp_path: Path
 
 
 @pytest.mark.parametrize("url", ["mysql+pymysql://me:secret@db/x", "sqlite://"])
-def test_a_database_that_an_agent_can_not_open_is_refused_at_the_start(
-    tmp_path: Path, url: str
-) -> None:
+def test_a_database_that_an_agent_can_not_open_is_refused_at_the_start(tmp_path, url: str) -> None:
     with pytest.raises(config.ConfigError, match=r"\[registry\] connection") as refused:
         settings(tmp_path, f"[registry]\nconnection = {url}\n")
     assert "secret" not in str(refused.value)

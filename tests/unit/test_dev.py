@@ -1,15 +1,11 @@
 """What ``--dev`` says beside the tree."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
-
-import pytest
 
 from agent import config
 from agent.reporting.reports import Report
@@ -30,9 +26,7 @@ def shown(config_path: Path | None) -> str:
     return out.getvalue()
 
 
-def test_the_computectl_beside_this_python_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_computectl_beside_this_python_is_named(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     assert "Ask more: computectl --config-file /x/dev.conf tree\n" in shown(Path("/x/dev.conf"))
     (tmp_path / "computectl").write_text("")
@@ -44,9 +38,7 @@ class Served(NamedTuple):
     token: str = "admin"
 
 
-def test_what_it_writes_for_computectl_is_good_in_every_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_it_writes_for_computectl_is_good_in_every_directory(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     conf = config.load_config(["--state-path", "here/state"])
     assert f"state_path = {tmp_path}/here/state\n" in configuration(conf, Served("http://p"))

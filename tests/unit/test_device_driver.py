@@ -1,9 +1,8 @@
 """A driver that lists devices: what it lists is there, what it does not list is gone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -37,9 +36,16 @@ def driver() -> Listing:
     return Listing(disk("sda"), disk("sdb"))
 
 
+class Lister(Agent):
+    def lists(self, *listed: Device) -> Self:
+        """From now on its driver lists these."""
+        self.named["disks"].listed = [*listed]
+        return self
+
+
 @pytest.fixture
-def agent(placement: FakePlacement, driver: Listing, tmp_path: Path) -> Agent:
-    agent = Agent(placement, named={"disks": driver}, state=tmp_path)
+def agent(placement: FakePlacement, driver: Listing, tmp_path: Path) -> Lister:
+    agent = Lister(placement, named={"disks": driver}, state=tmp_path)
     agent.settled()
     return agent
 
@@ -59,39 +65,32 @@ def data(agent: Agent, name: str):
 def test_listed_devices_are_children_of_the_node_and_others_are_removed(agent, driver):
     assert tree(agent) == {"host1": None, "host1_sda": "host1", "host1_sdb": "host1"}
     assert data(agent, "host1_sda").inventory[CLASS]["total"] == 1
-    driver.listed = [disk("sdb"), disk("sdc")]
-    agent.settled()
+    agent.lists(disk("sdb"), disk("sdc")).settled()
     assert tree(agent) == {"host1": None, "host1_sdb": "host1", "host1_sdc": "host1"}
 
 
 def test_the_node_itself_may_be_listed_and_what_was_on_it_goes_too(agent, driver):
-    driver.listed = [Device("host1", {"VCPU": 8}, ["CUSTOM_A"], [AGGREGATE]), disk("sda")]
-    agent.settled()
+    agent.lists(Device("host1", {"VCPU": 8}, ["CUSTOM_A"], [AGGREGATE]), disk("sda")).settled()
     assert data(agent, "host1").inventory["VCPU"]["total"] == 8
     assert "CUSTOM_A" in data(agent, "host1").traits
-    driver.listed = [disk("sda")]
-    agent.settled()
+    agent.lists(disk("sda")).settled()
     root = data(agent, "host1")
     assert (root.inventory, root.aggregates) == ({}, set())
     assert "CUSTOM_A" not in root.traits
 
 
 def test_traits_and_aggregates_are_those_that_are_listed_and_others_stay(agent, driver):
-    driver.listed = [disk("sda", traits=["CUSTOM_A"], aggregates=[AGGREGATE])]
-    agent.settled()
+    agent.lists(disk("sda", traits=["CUSTOM_A"], aggregates=[AGGREGATE])).settled()
     agent.placement.stranger.add_trait(data(agent, "host1_sda").uuid, "CUSTOM_FOREIGN")
-    driver.listed = [disk("sda", traits=["CUSTOM_B"])]
-    agent.settled()
+    agent.lists(disk("sda", traits=["CUSTOM_B"])).settled()
     now = data(agent, "host1_sda")
     assert (now.traits, now.aggregates) == ({"CUSTOM_B", "CUSTOM_FOREIGN"}, set())
 
 
 def test_devices_have_parents_in_any_order_and_move(agent, driver):
-    driver.listed = [disk("sda", parent="hba0"), disk("hba0"), disk("hba1")]
-    agent.settled()
+    agent.lists(disk("sda", parent="hba0"), disk("hba0"), disk("hba1")).settled()
     assert tree(agent)["host1_sda"] == "host1_hba0"
-    driver.listed = [disk("hba1"), disk("sda", parent="hba1")]
-    agent.settled()
+    agent.lists(disk("hba1"), disk("sda", parent="hba1")).settled()
     assert tree(agent) == {"host1": None, "host1_hba1": "host1", "host1_sda": "host1_hba1"}
 
 
@@ -101,8 +100,7 @@ def test_an_unhealthy_device_is_reserved_whole_and_told_until_it_is_well(agent, 
     assert data(agent, "host1_sda").inventory[CLASS]["reserved"] == 4
     assert report.ill == {"host1_sda": "SMART: failing: reserved completely"}
     assert report.ok, "Placement has all that the driver reported"
-    driver.listed = [Device("sda", {CLASS: {"total": 4}})]
-    assert agent.settled().ill == {}
+    assert agent.lists(Device("sda", {CLASS: {"total": 4}})).settled().ill == {}
     assert data(agent, "host1_sda").inventory[CLASS]["reserved"] == 0
 
 
@@ -114,12 +112,9 @@ def card(address: str, uuid: str = CARD, **more) -> Device:
 
 
 def test_a_device_with_a_uuid_keeps_its_guests_at_another_address(agent, driver):
-    driver.listed = [disk("hba"), card("81", parent="hba")]
-    agent.settled()
+    agent.lists(disk("hba"), card("81", parent="hba")).settled()
     agent.placement.stranger.put_allocation({CARD: {CLASS: 1}})
-    driver.listed = [disk("hba"), card("82")]
-    agent.restart()
-    agent.settled()
+    agent.lists(disk("hba"), card("82")).restart().settled()
     assert tree(agent) == {"host1": None, "host1_hba": "host1", "host1_82": "host1"}
     assert data(agent, "host1_82").uuid == CARD
     assert data(agent, "host1_82").inventory[CLASS]["reserved"] == 0
@@ -196,8 +191,7 @@ def test_a_source_that_cant_answer_keeps_its_devices_beside_one_that_can(
     placement, driver, tmp_path
 ):
     driver.listed = lambda: {"disks": [disk("sda"), disk("sdb")], "gpus": [disk("gpu0")]}
-    agent = Agent(placement, named={"disks": driver}, state=tmp_path)
-    agent.settled()
+    agent = Agent(placement, named={"disks": driver}, state=tmp_path).settle()
     driver.listed = lambda: {
         "disks": [disk("sdb")],
         "gpus": raising(DriverNotReady("no answer from the GPU's library"))(),
@@ -216,8 +210,7 @@ def test_a_source_that_cant_answer_keeps_its_devices_beside_one_that_can(
 
 def test_what_was_listed_before_sources_had_names_goes_too(agent, driver):
     driver.listed = lambda: {"disks": [disk("sdb")]}
-    agent.restart()
-    agent.settled()
+    agent.restart().settled()
     assert set(tree(agent)) == {"host1", "host1_sdb"}
 
 
@@ -243,10 +236,8 @@ def test_a_device_that_is_not_listed_is_emptied_and_deleted_later(agent, driver,
 
 def test_a_group_without_inventory_waits_for_the_second_period_too(agent, driver):
     group, devices = Device("group"), [disk("sda", parent="group"), disk("sdb")]
-    driver.listed = [group, *devices]
-    agent.settled()
-    driver.listed = [disk("sdb")]
-    agent.period()
+    agent.lists(group, *devices).settled()
+    agent.lists(disk("sdb")).period()
     driver.listed = [group, *devices]
     assert [type(each).__name__ for each in agent.period().done] == ["SetInventory"]
 
@@ -284,8 +275,7 @@ def test_a_list_that_is_empty_in_another_drivers_reshape_removes_nothing(
     agent = Agent(placement, named={"first": first, "disks": driver}, state=tmp_path)
     agent.period()
     first.body, driver.listed = reshaping, []
-    agent.restart()
-    agent.period()
+    agent.restart().period()
     assert waits(agent, "host1_sda", "host1_sdb") and "host1_old" not in tree(agent)
 
 
@@ -304,26 +294,22 @@ def test_a_reshape_that_leaves_no_child_moves_all_of_them_in_one_period(placemen
     agent = Agent(placement, small, state=tmp_path)
     agent.period()
     small.body = reshaping
-    agent.restart()
-    agent.period()
+    agent.restart().period()
     assert set(tree(agent)) == {"host1"}
 
 
 def test_a_list_that_is_empty_for_the_second_time_is_waited_for_again(agent, driver):
     both = driver.listed
     for _ in range(2):
-        driver.listed = []
-        agent.period()
+        agent.lists().period()
         assert waits(agent, "host1_sda")
         driver.listed = both
         agent.period()
 
 
 def test_a_list_that_is_empty_in_two_runs_is_empty(agent, driver):
-    driver.listed = []
-    agent.period()
-    agent.restart()
-    agent.period()
+    agent.lists().period()
+    agent.restart().period()
     assert set(tree(agent)) == {"host1"}
 
 
@@ -373,8 +359,7 @@ def test_what_cant_be_listed_is_an_error_that_names_it(agent, driver, listed, wo
 
 def test_without_a_ledger_nothing_is_removed(placement, tmp_path):
     driver = Listing(disk("sda"), disk("sdb"))
-    agent = Agent(placement, named={"disks": driver})
-    agent.settled()
+    agent = Agent(placement, named={"disks": driver}).settle()
     driver.listed = [disk("sdb")]
     agent.restart()  # without a state directory
     agent.settled()
@@ -389,8 +374,7 @@ def test_nova_computes_part_of_a_node_that_is_not_listed_stays(
     nova.create_provider("host1", ROOT)
     nova.set_inventory(ROOT, {"VCPU": {"total": 8}})
     nova.add_trait(ROOT, "COMPUTE_NODE")
-    agent = Agent(placement, named={"disks": driver}, state=tmp_path, attached=attached)
-    agent.settled()
+    agent = Agent(placement, named={"disks": driver}, state=tmp_path, attached=attached).settle()
     driver.listed = [disk("sdb")]
     agent.settle()
     assert set(nova.inventory(ROOT)) == {"VCPU"}

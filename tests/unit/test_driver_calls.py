@@ -1,7 +1,5 @@
 """Each call of a driver has a deadline; what hangs or misbehaves is told with its name."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Iterator
@@ -87,9 +85,7 @@ def test_a_driver_that_hangs_in_the_first_period_is_named(
 
 
 @pytest.mark.slow
-def test_a_driver_that_hangs_at_its_start_may_be_started_again(
-    for_ever: threading.Event,
-) -> None:
+def test_a_driver_that_hangs_at_its_start_may_be_started_again(for_ever: threading.Event) -> None:
     service = service_with(Hanging("init_host", for_ever))
     with pytest.raises(
         DriverNotReady, match="driver mine could not start: init_host has not returned"

@@ -1,7 +1,5 @@
 """Which classes can be drivers of this agent, and what is said of those that can't."""
 
-from __future__ import annotations
-
 import pytest
 
 from drivers.api import API_VERSION, ComputeDriver

@@ -58,9 +58,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("line", WRONG)
-def test_a_value_that_keystoneauth_can_not_use_is_found_at_the_start(
-    tmp_path: Path, line: str
-) -> None:
+def test_a_value_that_keystoneauth_can_not_use_is_found_at_the_start(tmp_path, line: str) -> None:
     path = tmp_path / "agent.conf"
     path.write_text(f"[placement]\n{LOGIN}{line}\n")
     conf = config.load_config(["--config-file", str(path)])

@@ -26,6 +26,7 @@ from agent.reporting.reports import Report
 from agent.state import files
 from agent.state.document import Document, Unusable
 from agent.state.lock import lock_file
+from agent.switching import rpc
 from agent.switching.heartbeat import FEWEST_UNANSWERED, MOST_UNANSWERED, Heartbeat
 from agent.switching.host_status import (
     HostStatus,
@@ -158,6 +159,21 @@ class World:
         self.heartbeat.beat()
         self.step()
 
+    def tell(self, why: object, seconds: float = 0.0) -> None:
+        """The hypervisor is lost for this reason, or back, and so much time passes."""
+        self.told(why)
+        self.step(seconds)
+
+    def decide(self, disabled: bool, reason: str | None = None) -> None:
+        """An operator changes the record, and a heartbeat follows."""
+        self.registry.operator(disabled, reason)
+        self.beat()
+
+    def switch(self, **how: object) -> None:
+        """A call, and what the loop does then."""
+        self.status.switch(**how)
+        self.step()
+
     def restarted(self) -> World:
         again = World(self.directory, self.now, self.placement)
         again.registry = self.registry
@@ -169,7 +185,8 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setattr(rpc, "REGISTRY_WITHIN", 0.0)
     world = World(tmp_path)
     world.beat()
     world.status.adopt_trait(has_trait=False)
@@ -255,8 +272,7 @@ def test_a_decision_is_on_disk_before_it_is_written_to_placement(world) -> None:
 
 def test_the_last_of_two_holds_in_whatever_order_their_jobs_run(world) -> None:
     world.status.switch(disabled=True)
-    world.status.switch(disabled=False)
-    world.step()
+    world.switch(disabled=False)
     assert world.writes == [False, False]
 
 
@@ -300,8 +316,7 @@ def test_a_file_of_a_later_version_is_a_condition_as_long_as_it_stays(world) -> 
 
 def test_a_full_disk_is_reported_once_and_the_status_saved_later(world, caplog) -> None:
     with full_disk():
-        world.status.switch(disabled=True)
-        world.step()
+        world.switch(disabled=True)
         assert world.placement
         (condition,) = world.status.conditions()
         assert condition.subject == "status file" and "No space left" in condition.text
@@ -358,8 +373,7 @@ def test_alone_each_change_has_the_next_version(alone: World) -> None:
 def test_alone_a_loss_right_after_a_command_leaves_the_operators_decision(alone: World) -> None:
     command(alone)
     alone.told("libvirtd is gone")
-    alone.told(None)
-    alone.step(3600)
+    alone.tell(None, 3600)
     assert alone.placement and alone.known.reason == "new disks"
 
 
@@ -413,9 +427,7 @@ def test_alone_a_restored_status_is_that_of_placement(alone: World, has_trait: b
     assert alone_in(alone.directory).known == again.known
 
 
-def test_alone_a_status_that_a_full_disk_refused_is_kept(
-    alone: World,
-) -> None:
+def test_alone_a_status_that_a_full_disk_refused_is_kept(alone: World) -> None:
     with full_disk():
         alone.status.switch(disabled=True)
         alone.status.follow_saved()
@@ -464,8 +476,7 @@ def test_what_can_not_be_written_is_tried_again_with_longer_pauses(world, monkey
 def test_an_error_at_any_provider_may_mean_that_the_trait_is_not_written(world, kind) -> None:
     report = Report(HOST, **{kind: {ROOT: Unreachable("first"), "b": Unreachable("second")}})
     world.status.write = lambda *_: [report]
-    world.status.switch(disabled=True)
-    world.step()
+    world.switch(disabled=True)
     assert world.status.waiting == "COMPUTE_STATUS_DISABLED is not written yet: first"
     world.status.period_done([report], None)
     assert world.status.waiting
@@ -473,8 +484,7 @@ def test_an_error_at_any_provider_may_mean_that_the_trait_is_not_written(world, 
 
 def test_a_period_that_wrote_it_ends_the_waiting(world, monkeypatch) -> None:
     world.broken = Unreachable("away")
-    world.status.switch(disabled=True)
-    world.step()
+    world.switch(disabled=True)
     assert world.status.waiting
     world.status.period_done([Report(HOST, error=world.broken)], None)
     assert world.status.waiting
@@ -482,7 +492,6 @@ def test_a_period_that_wrote_it_ends_the_waiting(world, monkeypatch) -> None:
     assert not world.status.waiting
     monkeypatch.setattr("agent.switching.host_status.random.uniform", lambda low, high: (low, high))
     assert world.status.next_pause() == (0, 1.0)
-    world.status.longest_retry = 600.0
     assert [world.status.next_pause() for _ in range(9)][-1] == (0, 60.0)
     monkeypatch.undo()
     writes = len(world.writes)
@@ -506,25 +515,22 @@ def test_several_failures_make_one_retry(world, monkeypatch) -> None:
 
 def test_records_are_followed_at_a_random_time_and_calls_at_once(world) -> None:
     world.status.spread = lambda: 100.0
-    world.registry.operator(True, "all hosts of the site")
-    world.beat()
+    world.decide(True, "all hosts of the site")
     assert world.known.disabled and not world.placement
     world.step(100)
     assert world.placement
-    world.status.switch(disabled=False)
-    world.step()
+    world.switch(disabled=False)
     assert not world.placement
 
 
 def test_the_record_is_followed_and_each_change_logged(world, caplog) -> None:
     caplog.set_level("DEBUG")
     for disabled, reason in ((True, "by hand"), (True, "and more"), (False, None), (False, None)):
-        world.registry.operator(disabled, reason)
-        world.beat()
+        world.decide(disabled, reason)
         assert (world.placement, world.known.reason) == (disabled, reason)
     assert [f"{each.levelname} {each.message}" for each in caplog.records] == [
         "INFO This host is disabled (by hand), as its service record says",
-        "DEBUG This host is disabled (and more), as its service record says",
+        "INFO This host is disabled (and more), as its service record says",
         "INFO This host is enabled, as its service record says",
     ]
 
@@ -542,8 +548,7 @@ def test_a_decision_here_gets_into_the_record_once_the_registry_answers(world, c
 
 
 def test_a_lost_registry_changes_nothing_and_warns_once(world, caplog) -> None:
-    world.registry.operator(True)
-    world.beat()
+    world.decide(True)
     world.registry.down = True
     for _ in range(3):
         world.beat()
@@ -571,8 +576,7 @@ def test_a_record_that_was_changed_while_it_was_away_holds(world, caplog) -> Non
 
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_registry_that_was_lost_or_restored_enables_nobody(world, caplog, restarted) -> None:
-    world.registry.operator(disabled=True, reason="new disks")
-    world.beat()
+    world.decide(disabled=True, reason="new disks")
     world.registry.record = ServiceRecord(1, "v", HOST)
     world = world.restarted() if restarted else world
     world.heartbeat.read_once()
@@ -582,8 +586,7 @@ def test_a_registry_that_was_lost_or_restored_enables_nobody(world, caplog, rest
     assert world.registry.record.disabled_reason == "new disks"
     assert world.placement
     assert "older record than before" in caplog.text
-    world.registry.operator(disabled=False)
-    world.beat()
+    world.decide(disabled=False)
     assert not world.placement
 
 
@@ -602,8 +605,7 @@ def test_an_operator_can_enable_a_host_in_a_registry_that_was_restored(world) ->
     database.restore()
     clock[0] += 60
     record = world.registry.set_status(StatusChange(HOST, disabled=False))
-    world.status.switch(disabled=False, version=record.version)
-    world.step()
+    world.switch(disabled=False, version=record.version)
     assert not world.placement, "the call is not taken for an old one"
     world.beat()
     assert (world.registry.get_service(HOST).disabled, world.placement) == (False, False)
@@ -618,13 +620,18 @@ def test_two_who_write_at_once_lose_nothing(world) -> None:
 
 
 def test_a_decision_while_an_answer_is_noted_is_not_registered(world) -> None:
+    decides = threading.Thread(target=lambda: world.status.switch(disabled=True))
+
     class Overtaken(threading.Event):
         def set(self) -> None:
-            world.status.switch(disabled=True)
+            if decides.ident is None:
+                decides.start()
+                decides.join(0.2)
             super().set()
 
     world.status.registered = Overtaken()
     world.beat()
+    decides.join()
     assert not world.status.in_step(within=0)
     world.beat()
     assert world.registry.record.disabled and world.status.in_step(within=0)
@@ -670,15 +677,25 @@ def test_a_first_record_says_nothing_the_trait_in_placement_does(
     assert world.placement is has_trait and len(world.registry.writes) == has_trait
 
 
-def test_a_taken_name_is_an_error_that_is_said_once(world, caplog) -> None:
+def test_a_taken_name_is_an_error_once_an_earlier_agent_would_be_down(
+    world, caplog, monkeypatch
+) -> None:
+    """After a boot or a reinstallation the registry still has this host's own earlier agent."""
+    now = 1000.0
+    monkeypatch.setattr("agent.switching.heartbeat.time", Mock(monotonic=lambda: now))
     world.registry.name_conflict = True
     taken = "host1 runs at there, this one at here"
-    for _ in range(2):
+    waits = f"waiting up to 60 s for an earlier agent to count as down: {taken}"
+    for now, error in ((1000.0, waits), (1059.0, waits), (1060.0, taken), (1070.0, taken)):  # noqa: B007
         world.beat()
-        assert world.heartbeat.name_conflict == taken and caplog.messages == [taken]
+        assert world.heartbeat.name_conflict == error
+    assert [(it.levelname, it.getMessage()) for it in caplog.records] == [
+        ("WARNING", waits),
+        ("ERROR", taken),
+    ]
     world.registry.name_conflict = False
     world.beat()
-    assert caplog.messages[1:] == ["No other agent has the name of this host any more"]
+    assert caplog.messages[2:] == ["No other agent has the name of this host any more"]
 
 
 def test_each_heartbeat_reports_its_seconds_and_why_it_failed(world, monkeypatch, caplog) -> None:
@@ -695,7 +712,7 @@ def test_each_heartbeat_reports_its_seconds_and_why_it_failed(world, monkeypatch
         assert caplog.messages.count("A heartbeat failed") == 1
     world.heartbeat.roots, world.registry.name_conflict = roots, True
     world.beat()
-    taken, wrong = "host1 runs at there, this one at here", "division by zero"
+    taken, wrong = world.heartbeat.name_conflict, "division by zero"
     assert [seconds for seconds, _ in done] == [2.5, 1.0, 0.5, 0.5, 1.0]
     assert [why for _, why in done] == [None, "nobody answers", wrong, wrong, taken]
 
@@ -735,7 +752,7 @@ def test_heartbeats_are_spread_and_end(world, monkeypatch) -> None:
     monkeypatch.setattr("agent.switching.heartbeat.random.uniform", lambda low, high: low + high)
     world.heartbeat.every = 30.0
     world.heartbeat.wake = SimpleNamespace(wait=wait, set=lambda: None, clear=lambda: None)
-    world.heartbeat.beside = lambda work, name: work()
+    world.heartbeat.run = lambda work, *_: work()
     world.heartbeat.start()
     assert waits == [30.0 * (0.8 + 1.2)]
 
@@ -767,19 +784,16 @@ def test_a_host_with_two_hypervisors_is_enabled_once_both_are_back(world) -> Non
         report(why)
     world.step(3600)
     assert world.placement
-    world.told(None)
-    world.step(3600)
+    world.tell(None, 3600)
     assert not world.placement
 
 
 def test_a_lost_hypervisor_disables_and_its_return_enables(world) -> None:
-    world.told("libvirtd closed the connection")
-    world.step()
+    world.tell("libvirtd closed the connection")
     assert world.placement and world.known.reason == "AUTO: libvirtd closed the connection"
     world.beat()
     assert world.registry.record.is_auto
-    world.told(None)
-    world.step(4)
+    world.tell(None, 4)
     assert world.placement, "it has to stay for a while"
     world.step(2)
     assert not world.placement
@@ -800,18 +814,15 @@ def test_a_lost_hypervisor_disables_and_its_return_enables(world) -> None:
 )
 def test_why_the_hypervisor_is_lost_may_be_told_by_whatever_a_driver_has(world, why, said) -> None:
     """``status.json`` has it as text, or could not be written at all."""
-    world.told(why)
-    world.step()
+    world.tell(why)
     assert world.hypervisor.lost == {"libvirt": said}
     assert world.status.current.reason == f"AUTO: {said}"[:255]
 
 
 def test_an_operator_who_enables_a_host_without_hypervisor_has_his_way(world) -> None:
-    world.told("gone")
-    world.step()
+    world.tell("gone")
     world.beat()
-    world.registry.operator(False)
-    world.beat()
+    world.decide(False)
     assert not world.placement
     world.status.period_done([], None)
     world.step(600)
@@ -820,8 +831,7 @@ def test_an_operator_who_enables_a_host_without_hypervisor_has_his_way(world) ->
 
 def disabled_after_a_loss(world: World) -> float:
     """Seconds for which the host stays disabled once the connection is back."""
-    world.told("gone")
-    world.step(1)
+    world.tell("gone", 1)
     world.told(None)
     since = world.now
     while world.placement:
@@ -841,21 +851,18 @@ def test_flapping_keeps_it_disabled_longer_each_time(world) -> None:
 def test_a_return_that_is_reported_twice_counts_from_the_first(world) -> None:
     world.told("gone")
     for seconds in (4, 2):
-        world.told(None)
-        world.step(seconds)
+        world.tell(None, seconds)
     assert world.writes == [True, False] and not world.placement
 
 
 def test_a_quick_flap_writes_once(world) -> None:
     for why in ("gone", None) * 5:
-        world.told(why)
-        world.step(1)
+        world.tell(why, 1)
     assert world.writes == [True]
 
 
 def test_a_restart_while_it_was_lost_enables_once_it_is_there(world) -> None:
-    world.told("gone")
-    world.step()
+    world.tell("gone")
     world.beat()
     again = world.restarted()
     again.told(None)
@@ -864,10 +871,8 @@ def test_a_restart_while_it_was_lost_enables_once_it_is_there(world) -> None:
 
 
 def test_a_record_that_becomes_auto_is_enabled_after_the_next_period(world) -> None:
-    world.told(None)
-    world.step(10)
-    world.registry.operator(True, "AUTO: gone")
-    world.beat()
+    world.tell(None, 10)
+    world.decide(True, "AUTO: gone")
     assert world.placement
     world.status.period_done([], None)
     world.step()
@@ -879,7 +884,7 @@ def test_a_record_that_becomes_auto_is_enabled_after_the_next_period(world) -> N
 
 @pytest.mark.parametrize(("version", "enabled"), [(VERSION_6, True), (VERSION_5, False)])
 def test_the_endpoint_answers_when_it_is_written(world, version, enabled) -> None:
-    called = ComputeEndpoint(world.status, registry_within=0, version=version)
+    called = ComputeEndpoint(world.status, version=version)
     assert called.target.version == version
     answers: queue.SimpleQueue[str] = queue.SimpleQueue()
     thread = threading.Thread(target=lambda: answers.put(called.set_host_enabled({}, enabled)))
@@ -931,8 +936,7 @@ def test_a_call_for_a_changed_record_is_followed_without_another_change(world) -
 
 
 def test_a_call_that_waited_is_answered_by_what_holds_and_written(world, caplog) -> None:
-    world.registry.operator(disabled=True)
-    world.beat()
+    world.decide(disabled=True)
     world.placement = False
     assert _called(world, True, context={WAITED: True}) == "disabled"
     assert (world.placement, world.registry.writes) == (True, [])
@@ -941,8 +945,7 @@ def test_a_call_that_waited_is_answered_by_what_holds_and_written(world, caplog)
 
 
 def test_a_call_for_a_version_of_the_record_is_never_late(world) -> None:
-    world.registry.operator(disabled=True)
-    world.beat()
+    world.decide(disabled=True)
     changed = world.registry.operator(disabled=False)
     late = {WAITED: True, "record_version": changed.version}
     assert _called(world, True, context=late) == "enabled"
@@ -962,7 +965,7 @@ def test_a_call_is_told_with_its_caller_and_reason(world, caplog) -> None:
 @pytest.mark.parametrize(
     "context",
     [
-        None,
+        {},
         {"record_version": True},
         {"record_version": "7"},
         *({"timestamp": at} for at in ("1970-01-01T00:00:00", "2100-01-01T00:00:00+02:00", "", 7)),
@@ -970,8 +973,7 @@ def test_a_call_is_told_with_its_caller_and_reason(world, caplog) -> None:
 )
 def test_a_call_without_a_version_counts_whatever_else_its_context_has(world, context) -> None:
     """Its time and that of the record's last change are from two clocks, or of a changed one."""
-    world.registry.operator(disabled=False)
-    world.beat()
+    world.decide(disabled=False)
     assert _called(world, False, context=context) == "disabled"
     world.beat()
     assert world.registry.writes == [(True, None)] and world.placement
@@ -980,7 +982,7 @@ def test_a_call_without_a_version_counts_whatever_else_its_context_has(world, co
 def _called(world, enabled, version=None, context=None):
     said = {"record_version": version} if version is not None else context
     answers: queue.Queue[str] = queue.Queue()
-    called = ComputeEndpoint(world.status, registry_within=0)
+    called = ComputeEndpoint(world.status)
     thread = threading.Thread(target=lambda: answers.put(called.set_host_enabled(said, enabled)))
     thread.start()
     while thread.is_alive():
@@ -993,11 +995,12 @@ def _called(world, enabled, version=None, context=None):
     ("stops", "why"), [(False, "a period is running"), (True, "the agent stops")]
 )
 def test_the_endpoint_answers_though_the_loop_is_busy_or_the_agent_stops(
-    world, caplog, stops: bool, why: str
+    world, caplog, monkeypatch, stops: bool, why: str
 ) -> None:
+    monkeypatch.setattr(rpc, "ANSWER_WITHIN", 0.05)
     if stops:
         world.loop.stop()
-    endpoint = ComputeEndpoint(world.status, answer_within=0.05, registry_within=0)
+    endpoint = ComputeEndpoint(world.status)
     assert endpoint.set_host_enabled({}, False) == "disabled"
     assert saved_status(status_document(world.directory)).disabled is True
     assert f"Answering 'disabled': {why}" in caplog.text

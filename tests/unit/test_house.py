@@ -1,7 +1,5 @@
 """How large the rooms are, and how many hands a period goes through: growth is a decision."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 
@@ -12,23 +10,23 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 WHOLE = ("computectl", "compute_registry", "driverkit", "reportclient")
 """Packages that are one room; of the others each folder is one."""
 LINES = {
-    "agent": 1_663,
-    "agent/bus": 999,
-    "agent/metrics": 570,
+    "agent": 1_776,
+    "agent/bus": 1_050,
+    "agent/metrics": 576,
     "agent/nodes": 861,
-    "agent/ownership": 1_294,
+    "agent/ownership": 1_303,
     "agent/period": 991,
     "agent/provider_config": 518,
-    "agent/registry": 1_218,
-    "agent/reporting": 1_236,
-    "agent/state": 736,
-    "agent/switching": 1_197,
-    "compute_registry": 3_170,
-    "computectl": 4_798,
+    "agent/registry": 1_129,
+    "agent/reporting": 1_300,
+    "agent/state": 737,
+    "agent/switching": 1_131,
+    "compute_registry": 2_726,
+    "computectl": 4_890,
     "driverkit": 1_797,
-    "drivers": 2_341,
-    "drivers/libvirt": 5_521,
-    "reportclient": 7_672,
+    "drivers": 2_345,
+    "drivers/libvirt": 5_415,
+    "reportclient": 7_653,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30

@@ -1,7 +1,5 @@
 """The compute_id file: written once, never guessed again."""
 
-from __future__ import annotations
-
 import os
 import threading
 from pathlib import Path
@@ -20,6 +18,7 @@ from agent.nodes.identity import (
     root_uuids,
     saved_compute_id,
 )
+from reportclient.saved_view import sealed
 from tests.full_disk import full_disk
 
 OWN = "5a0d7f3e-94c1-4b53-9d0e-6f1f6e2f3a10"
@@ -174,6 +173,13 @@ def test_a_damaged_table_makes_no_new_host(tmp_path: Path) -> None:
     with pytest.raises(IdentityError, match=f"{tmp_path / NODES} is damaged: nested too deeply"):
         compute_id(tmp_path)
     assert not (tmp_path / FILE_NAME).exists()
+
+
+def test_a_table_without_a_field_names_it_and_the_next_step(tmp_path: Path) -> None:
+    nodes = tmp_path / NODES
+    nodes.write_bytes(sealed({"version": 1, "own": OWN, "nodes": {"a": OWN}}))
+    with pytest.raises(IdentityError, match="damaged: it has no field 'machine'; restore it, or"):
+        compute_id(tmp_path)
 
 
 def test_a_table_without_its_checksum_is_damaged(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """Drivers that say what they have by Nova's older methods."""
 
-from __future__ import annotations
-
 import copy
 import logging
 from pathlib import Path
@@ -140,11 +138,7 @@ def test_the_available_resource_is_three_classes_with_the_operators_policy(conte
     amounts = {
         name: (r["total"], r["reserved"], r["allocation_ratio"]) for name, r in found.items()
     }
-    assert amounts == {
-        "VCPU": (8, 0, 4.0),
-        "MEMORY_MB": (4096, 512, 1.0),
-        "DISK_GB": (100, 0, 1.0),
-    }
+    assert amounts == {"VCPU": (8, 0, 4.0), "MEMORY_MB": (4096, 512, 1.0), "DISK_GB": (100, 0, 1.0)}
     assert found["VCPU"]["max_unit"] == 8
 
 

@@ -1,7 +1,5 @@
 """What a driver may answer by mistake, and how often it is asked at once."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import threading

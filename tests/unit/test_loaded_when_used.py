@@ -1,9 +1,6 @@
 """What a way of running does not need, it does not load: memory on every host, and time to start."""
 
-from __future__ import annotations
-
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,11 +11,12 @@ from agent.ownership import policy
 from agent.period import traits
 from drivers import opts
 from reportclient import request_filter
+from tests.servers.process import completed
 
 pytestmark = pytest.mark.slow
 
 BUS = ("oslo_messaging", "kombu", "amqp", "agent.bus.messaging", "agent.switching.rpc")
-DATABASE = ("sqlite3", "sqlalchemy", "oslo_db", "alembic", "compute_registry.database")
+DATABASE = ("sqlite3", "sqlalchemy", "oslo_db", "compute_registry.database")
 FILE = ("sqlite3", "compute_registry.store")
 SERVED = ("waitress", "keystonemiddleware", "oslo_policy", "compute_registry.service")
 KIT = ("driverkit", "driverkit.scripted")
@@ -105,7 +103,5 @@ def modules_of(module: str, words: list[str], options: str, directory: Path) -> 
         "[placement]\nauth_type = admin_token\ntoken = t\nendpoint = http://127.0.0.1:1\n"
     )
     args = json.dumps([module, ["--config-file", str(file), *words]])
-    ran = subprocess.run(
-        [sys.executable, "-c", RUN, args], capture_output=True, text=True, check=True, timeout=300
-    )
+    ran = completed(sys.executable, "-c", RUN, args, check=True)
     return set(json.loads(ran.stdout.splitlines()[-1]))

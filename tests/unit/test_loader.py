@@ -1,7 +1,5 @@
 """Loading drivers by name: from real entry points, and what is said about broken ones."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from importlib import metadata

@@ -13,6 +13,7 @@ import pytest
 from amqp.exceptions import AccessRefused, RecoverableConnectionError
 
 from agent.reporting import logs
+from tests.servers.process import completed
 
 pytestmark = pytest.mark.slow
 
@@ -66,12 +67,8 @@ logs.complain("prog: one\\n  two\\x1b")
 
 
 def said(*options: str, stream: str = "1:2") -> list[str]:
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *options],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "STREAM": stream},
+    done = completed(
+        sys.executable, "-c", PROGRAM, *options, check=True, env={**os.environ, "STREAM": stream}
     )
     assert not done.stdout, "of the commands"
     return done.stderr.splitlines()

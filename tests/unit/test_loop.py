@@ -1,7 +1,5 @@
 """The schedule and the queue, on a clock that only moves when somebody waits."""
 
-from __future__ import annotations
-
 import queue
 import random
 from collections.abc import Callable

@@ -1,12 +1,10 @@
 """One service with many nodes: what each situation costs, and that no node holds the others."""
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from uuid import NAMESPACE_URL, uuid5
 
 import pytest
@@ -88,6 +86,15 @@ class Service(Agent):
         super().__init__(OneByOne(placement), named={"rack": driver}, root=own, **options)
         self.placement, self.driver = placement, driver
 
+    def begun(self) -> Self:
+        """After its first period, in which all is well."""
+        self.calls()
+        return self
+
+    def has_nodes(self, *names: str) -> Self:
+        self.driver.names = [*names]
+        return self
+
     def period(self, after: float = 60.0) -> list[Any]:
         return self.periods(after)
 
@@ -160,8 +167,7 @@ def test_many_roots_in_one_agent_with_every_call_counted(any_placement, tmp_path
 def test_roots_with_children_are_verified_singly_and_changed_ones_read(placement) -> None:
     driver = Rack(*(f"node{number}" for number in range(20)))
     driver.children = {"node3"}
-    service = Service(placement, driver)
-    service.calls()
+    service = Service(placement, driver).begun()
     assert service.calls(2 * VERIFY) == {"GET required": 1, "GET in_tree": 1}
     placement.stranger.add_trait(uuid_of("node5"), "HW_CPU_X86_AVX")
     parts = {"GET inventories": 1, "GET traits": 1, "GET aggregates": 1}
@@ -170,8 +176,7 @@ def test_roots_with_children_are_verified_singly_and_changed_ones_read(placement
 
 def test_a_root_that_another_service_moved_below_a_provider_is_named(placement) -> None:
     """Moving a provider changes no generation."""
-    service = Service(placement, Rack(*(f"node{number}" for number in range(20))))
-    service.calls()
+    service = Service(placement, Rack(*(f"node{number}" for number in range(20)))).begun()
     moved = placement.stranger.provider(uuid_of("node5"))
     placement.stranger.create_provider("rack", RACK_UUID)
     placement.stranger.move(uuid_of("node5"), RACK_UUID)
@@ -182,8 +187,7 @@ def test_a_root_that_another_service_moved_below_a_provider_is_named(placement) 
 
 
 def test_a_roll_call_that_fails_leaves_each_root_to_verify_itself(placement) -> None:
-    service = Service(placement, Rack(*(f"node{number}" for number in range(12))))
-    service.calls()
+    service = Service(placement, Rack(*(f"node{number}" for number in range(12)))).begun()
     placement.fail_next("GET", "required=", errors.ServerFault("500"))
     assert service.calls(2 * VERIFY) == {"GET required": 1, "GET in_tree": 12}
 
@@ -193,8 +197,7 @@ def test_a_roll_call_that_fails_leaves_each_root_to_verify_itself(placement) -> 
 
 def test_nodes_that_hang_fail_at_the_drivers_deadline_alone(placement) -> None:
     driver = Rack(*(f"node{number}" for number in range(12)))
-    service = Service(placement, driver, nodes_at_once=4)
-    service.calls()
+    service = Service(placement, driver, nodes_at_once=4).begun()
     driver.hangs = {f"node{number}" for number in range(6)}  # more than may work at once
     driver.total = 2
     service.nodes.drivers[0].calls.within = 0.2
@@ -233,8 +236,7 @@ class Fails:
 )
 def test_an_unexpected_error_in_one_period_is_that_nodes_report(placement, error, caplog) -> None:
     driver = Rack("node0", "node1", "node2")
-    service = Service(placement, driver)
-    service.calls()
+    service = Service(placement, driver).begun()
     service.nodes.breaker.api = fails = Fails(placement)
     fails.error, driver.total = error, 2
     for _ in range(2):
@@ -251,8 +253,7 @@ def test_an_unexpected_error_in_one_period_is_that_nodes_report(placement, error
 
 def test_an_unexpected_error_while_saving_fails_its_node(placement, tmp_path, monkeypatch) -> None:
     """After the attempt: what Placement has acknowledged is in memory only."""
-    service = Service(placement, Rack("node0", "node1"), state=tmp_path)
-    service.calls()
+    service = Service(placement, Rack("node0", "node1"), state=tmp_path).begun()
     saved = service.nodes.trackers[uuid_of("node1")].root.store
     with monkeypatch.context() as broken:
         broken.setattr(type(saved), "save", lambda *_: {}["generation"])
@@ -279,10 +280,8 @@ def test_a_placement_that_is_away_is_not_waited_for_by_every_node(placement) -> 
 
 def vanished(placement: FakePlacement, **rules: Any) -> Service:
     """A service with two nodes, of which the second has just vanished."""
-    service = Service(placement, Rack("stays", "goes"), **rules)
-    service.calls()
-    service.driver.names = ["stays"]
-    service.calls()
+    service = Service(placement, Rack("stays", "goes"), **rules).begun()
+    service.has_nodes("stays").calls()
     return service
 
 
@@ -296,12 +295,10 @@ def test_a_node_that_comes_back_in_time_is_as_it_was(placement) -> None:
 
 def test_a_vanished_node_with_guests_is_kept_and_named_until_they_are_gone(placement) -> None:
     guest = placement.stranger.put_allocation
-    service = Service(placement, Rack("stays", "goes"))
-    service.calls()
+    service = Service(placement, Rack("stays", "goes")).begun()
     consumer = guest({uuid_of("goes"): {"CUSTOM_BAREMETAL": 1}})
     service.calls(2 * VERIFY)
-    service.driver.names = ["stays"]
-    service.calls()
+    service.has_nodes("stays").calls()
     service.calls(WAIT), service.calls()
     assert placement.stranger.inventory(uuid_of("goes"))["CUSTOM_BAREMETAL"]["reserved"] == 1
     mark = placement.mark()
@@ -328,12 +325,10 @@ def test_a_vanished_node_with_something_of_a_stranger_below_is_kept(placement) -
 
 def test_a_vanished_node_with_a_trait_of_others_is_emptied_and_kept(placement, tmp_path) -> None:
     """Others' trait stays through a restart and the node's return; it goes once nobody set more."""
-    service = Service(placement, Rack("stays", "goes"), state=tmp_path)
-    service.calls()
+    service = Service(placement, Rack("stays", "goes"), state=tmp_path).begun()
     uuid, stranger = uuid_of("goes"), placement.stranger
     stranger.add_trait(uuid, "HW_CPU_X86_AVX"), stranger.set_aggregates(uuid, [RACK_UUID])
-    service.driver.names = ["stays"]
-    service.calls()
+    service.has_nodes("stays").calls()
     for _ in range(2):
         for _ in range(3):
             service.calls(WAIT)
@@ -343,13 +338,10 @@ def test_a_vanished_node_with_a_trait_of_others_is_emptied_and_kept(placement, t
         (text,) = kept.texts(Severity.WARNING)
         sake = f"another service set trait HW_CPU_X86_AVX and aggregate {RACK_UUID}"
         assert text.endswith(f"{sake}; to remove it: openstack resource provider delete {uuid}")
-        service = Service(placement, service.driver, state=tmp_path)
-        service.calls()
-    service.driver.names = ["stays", "goes"]
-    service.calls()
+        service = Service(placement, service.driver, state=tmp_path).begun()
+    service.has_nodes("stays", "goes").calls()
     assert stranger.inventory(uuid) and "HW_CPU_X86_AVX" in stranger.traits(uuid)
-    service.driver.names = ["stays"]
-    service.calls()
+    service.has_nodes("stays").calls()
     stranger.remove_trait(uuid, "HW_CPU_X86_AVX"), stranger.set_aggregates(uuid, [])
     service.removal()
     assert not there(placement, "goes")
@@ -359,11 +351,7 @@ def test_a_vanished_node_with_a_trait_of_others_is_emptied_and_kept(placement, t
 @pytest.mark.parametrize("begins", [False, True])
 def test_a_removal_that_is_cut_goes_on_where_it_was(placement, tmp_path, door, begins) -> None:
     """A kill before or after a call, and a guest that begins in that moment."""
-    service = Service(placement, Rack("stays", "goes"), state=tmp_path)
-    service.calls()
-    service.driver.names = ["stays"]
-    service.calls()
-    guests: list[str] = []
+    service, guests = vanished(placement, state=tmp_path), list[str]()
 
     def cut() -> None:
         if begins and placement.stranger.inventory(uuid_of("goes")):
@@ -375,8 +363,7 @@ def test_a_removal_that_is_cut_goes_on_where_it_was(placement, tmp_path, door, b
     with suppress(KeyboardInterrupt):
         service.removal()
     for _ in range(2):
-        service = Service(placement, service.driver, state=tmp_path)
-        service.calls()
+        service = Service(placement, service.driver, state=tmp_path).begun()
         service.removal()
         if guests:
             assert placement.stranger.inventory(uuid_of("goes"))[CLASS]["reserved"] == 1
@@ -388,8 +375,7 @@ def test_children_of_a_vanished_node_go_with_it(placement) -> None:
     service = Service(placement, Rack("stays", "goes"))
     service.driver.children = {"goes"}
     service.calls()
-    service.driver.names = ["stays"]
-    service.calls()
+    service.has_nodes("stays").calls()
     service.removal()
     assert not there(placement, "goes")
 
@@ -402,14 +388,12 @@ def test_nothing_is_removed_where_that_is_switched_off_or_not_safe(placement, ru
 
 
 def test_no_node_vanishes_while_the_driver_names_none(placement) -> None:
-    service = Service(placement, Rack("stays", "goes"))
-    service.calls()
+    service = Service(placement, Rack("stays", "goes")).begun()
     service.driver.names = []
     assert "reported no node" in str(service.period()[0].texts())
     service.period(2 * WAIT)
     assert there(placement, "stays") and there(placement, "goes")
-    service.driver.names = ["stays"]
-    service.calls()
+    service.has_nodes("stays").calls()
     service.removal()
     assert there(placement, "stays")
     assert not there(placement, "goes")
@@ -419,8 +403,7 @@ def test_a_node_that_vanished_while_the_agent_was_down_goes_too(placement, tmp_p
     driver = Rack("stays", "goes")
     Service(placement, driver, state=tmp_path).calls()
     driver.names = ["stays"]
-    service = Service(placement, driver, state=tmp_path)
-    service.calls()
+    service = Service(placement, driver, state=tmp_path).begun()
     assert there(placement, "goes")
     service.removal()
     assert not there(placement, "goes")
@@ -446,15 +429,13 @@ def test_a_node_that_comes_back_after_restart_and_switch_is_not_removed(
 def test_a_node_that_vanishes_after_a_full_disk_is_removed(placement, tmp_path) -> None:
     """The agent ends before the node may go, and knows by then what was its own."""
     driver = Rack("stays", "goes")
-    service = Service(placement, driver, state=tmp_path)
-    service.calls()
+    service = Service(placement, driver, state=tmp_path).begun()
     driver.children = {"goes"}
     with full_disk():
         service.period(60.0)
     driver.names = ["stays"]
     service.calls()
-    service = Service(placement, driver, state=tmp_path)
-    service.calls()
+    service = Service(placement, driver, state=tmp_path).begun()
     service.removal()
     assert not there(placement, "goes")
 
@@ -464,8 +445,7 @@ def test_a_node_that_never_had_a_provider_is_forgotten_without_a_word(
 ) -> None:
     """As the former compute_id after ``computectl adopt``."""
     driver = Rack("stays", "goes")
-    service = Service(placement, driver, state=tmp_path)
-    service.calls()
+    Service(placement, driver, state=tmp_path).begun()
     placement.stranger.send("DELETE", f"/resource_providers/{uuid_of('goes')}")
     saved = SavedRoot.in_directory(tmp_path, uuid_of("goes"))
     saved.load()
@@ -488,16 +468,14 @@ def test_additions_to_a_removed_node_are_not_ours_when_it_comes_back(placement, 
     additions.load_files()
     service.calls()
     assert "CUSTOM_RACK_B7" in placement.stranger.traits(uuid_of("goes"))
-    service.driver.names = ["stays"]
-    service.calls()
+    service.has_nodes("stays").calls()
     service.removal()
     assert not there(placement, "goes")
     (files / "a.yaml").unlink()
     additions.read()
     placement.stranger.create_provider("goes", uuid_of("goes"))
     placement.stranger.add_trait(uuid_of("goes"), "CUSTOM_RACK_B7")
-    service.driver.names = ["stays", "goes"]
-    service.calls(2 * VERIFY)
+    service.has_nodes("stays", "goes").calls(2 * VERIFY)
     assert "CUSTOM_RACK_B7" in placement.stranger.traits(uuid_of("goes"))
     assert "CUSTOM_RACK_B7" not in placement.stranger.traits(uuid_of("stays"))
 
@@ -505,8 +483,7 @@ def test_additions_to_a_removed_node_are_not_ours_when_it_comes_back(placement, 
 def test_what_an_earlier_life_left_behind_is_found_by_its_mark(placement) -> None:
     names = [f"node{number}" for number in range(12)]
     Service(placement, Rack(*names, "forgotten")).calls()
-    service = Service(placement, Rack(*names))
-    service.calls()
+    service = Service(placement, Rack(*names)).begun()
     service.calls(2 * VERIFY)
     service.period(WAIT)
     service.period(WAIT)

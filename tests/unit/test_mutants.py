@@ -1,7 +1,5 @@
 """The mutants of our own fit the code as it is, and name tests that there are."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What gets into the log, and how often."""
 
-from __future__ import annotations
-
 import logging
 import re
 from pathlib import Path
@@ -79,9 +77,7 @@ def test_what_a_broken_off_period_finds_besides_is_told(caplog: pytest.LogCaptur
     ]
 
 
-def test_what_a_driver_has_to_do_with_is_logged_under_drivers(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_what_a_driver_has_to_do_with_is_logged_under_drivers(caplog) -> None:
     failed = Report(
         "host1",
         driver_errors={"fake": RuntimeError("no disk")},

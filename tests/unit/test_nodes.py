@@ -1,7 +1,5 @@
 """Which nodes there are: what a driver says wrongly, and UUIDs that stay."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -241,9 +239,7 @@ def test_a_table_that_can_not_be_written_stops_nobody(tmp_path: Path, caplog) ->
     assert len(caplog.records) == 1
 
 
-def test_uuids_that_a_full_disk_did_not_take_are_kept_once_there_is_space(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_uuids_that_a_full_disk_did_not_take_are_kept_once_there_is_space(tmp_path, caplog) -> None:
     table = NodeTable.in_directory(tmp_path)
     with full_disk():
         for _ in range(2):

@@ -1,7 +1,5 @@
 """A configuration with a password that everybody may read is told at start."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Packages that are installed: few on a hypervisor, on docs/install.rst, in constraints.txt."""
 
-from __future__ import annotations
-
 import configparser
 import re
 import tomllib
@@ -16,7 +14,7 @@ from tests.unit.packages import packages_of
 MOST = 85
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = REPOSITORY / "docs" / "install.rst"
-ELSEWHERE = {"sqlalchemy", "alembic", "oslo-db"}
+ELSEWHERE = {"sqlalchemy", "oslo-db"}
 """Only the extra registry brings them."""
 
 

@@ -1,7 +1,5 @@
 """The pages name commands, options, files, messages and methods that there are, and are short."""
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Iterator

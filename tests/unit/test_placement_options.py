@@ -1,7 +1,5 @@
 """How long the agent, and other programs with its configuration, wait for Placement."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +51,7 @@ def test_the_agent_waits_longer_than_a_command_unless_the_option_is_set(
     assert adapter.session.timeout == agents
 
 
-def test_the_agent_waits_ten_minutes_after_a_timeout_and_names_the_option(
-    tmp_path: Path,
-) -> None:
+def test_the_agent_waits_ten_minutes_after_a_timeout_and_names_the_option(tmp_path: Path) -> None:
     hung = Hung()
     api = agent_api(hung, conf_of(tmp_path, ""))
     for _ in range(3):

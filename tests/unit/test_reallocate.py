@@ -1,7 +1,5 @@
 """Allocations that move to other providers: none is lost, and none exceeds its target."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

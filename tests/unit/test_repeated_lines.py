@@ -1,7 +1,5 @@
 """Log lines that strangers can repeat: each reason once, then seldom, with a number."""
 
-from __future__ import annotations
-
 import logging
 
 from agent.reporting import logs

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
 
+from agent import threads
 from agent.retrying import until_it_works
+from agent.threads import NoThread, keep_running
 
 
 @dataclass
@@ -71,3 +74,47 @@ def test_another_error_is_raised() -> None:
     attempts = Attempts(iter([OSError("mended later"), ValueError("never mended")]))
     with pytest.raises(ValueError, match="never mended"):
         until_it_works(attempts, Stopping(pauses=99), lambda _: None, 60.0, OSError)
+
+
+@pytest.fixture
+def full(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[None]]:
+    """As many attempts to start a thread fail as the list has members."""
+    failures = list[None]()
+    start = threading.Thread.start
+
+    def limited(thread: threading.Thread) -> None:
+        if failures:
+            failures.pop()
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    monkeypatch.setattr(threads, "TRIED_EVERY", 0.001)
+    return failures
+
+
+@pytest.mark.parametrize("error", [ValueError("a"), SystemExit(1), RuntimeError("can't start")])
+def test_the_work_of_a_thread_that_fails_begins_again(
+    error: BaseException, full: list[None], caplog: pytest.LogCaptureFixture
+) -> None:
+    stopping, done, errors = Stopping(pauses=99), threading.Event(), [error, error]
+
+    def work() -> None:
+        if errors:
+            raise errors.pop()
+        done.set()
+
+    full += [None, None]
+    keep_running(work, "heartbeat", stopping)
+    assert done.wait(60)
+    texts = [record.getMessage() for record in caplog.records]
+    assert texts == ["Thread heartbeat failed, it begins again within 5 s"]
+
+
+def test_a_thread_that_can_not_be_started_ends_the_process_with_a_reason(
+    full: list[None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads, "START_WITHIN", 0.01)
+    full += [None] * 1000
+    with pytest.raises(NoThread, match="thread heartbeat could not be started .* TasksMax"):
+        keep_running(sys.exit, "heartbeat", threading.Event())

@@ -1,7 +1,5 @@
 """A switch: its reports beside those of the last period, the drivers' part, and real roots."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -152,9 +150,7 @@ def test_what_is_wrong_beside_the_nodes_is_told_with_each_and_not_kept() -> None
 
 @pytest.fixture
 def agent(any_placement) -> Agent:
-    agent = Agent(any_placement, Small(inventory()))
-    agent.settle()
-    return agent
+    return Agent(any_placement, Small(inventory())).settle()
 
 
 def switch(agent: Agent, disabled: bool) -> Report:
@@ -177,8 +173,7 @@ def test_a_switch_asks_no_driver_reads_nothing_and_leaves_nothing_to_do(
 
 
 def test_what_a_switch_may_not_write_is_told(agent, fake_placement) -> None:
-    agent = Agent(fake_placement, Small(inventory()))
-    agent.settle()
+    agent = Agent(fake_placement, Small(inventory())).settle()
     refused = Forbidden("no role")
     fake_placement.fail_next("PUT", "traits$", refused)
     report = switch(agent, True)

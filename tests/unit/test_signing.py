@@ -1,7 +1,5 @@
 """Who may call what where calls are signed: each host what concerns itself."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

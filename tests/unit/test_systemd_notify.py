@@ -1,7 +1,5 @@
 """The notify protocol, against a socket as systemd opens one."""
 
-from __future__ import annotations
-
 import os
 import re
 import socket
@@ -54,10 +52,7 @@ def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Manager]
             lambda one: one.status("degraded: it says\nSTOPPING=1\n\n  and more"),
             "STATUS=degraded: it says STOPPING=1 and more",
         ),
-        (
-            lambda one: one.status("\udcff" + "x" * 100_000),
-            rf"STATUS=\?x{{{STATUS_LENGTH - 1}}}",
-        ),
+        (lambda one: one.status("\udcff" + "x" * 100_000), rf"STATUS=\?x{{{STATUS_LENGTH - 1}}}"),
     ],
     ids="ready stopping reloading reloaded watchdog lines long".split(),
 )

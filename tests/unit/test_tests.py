@@ -3,8 +3,6 @@
 A private name may go, or mean something else, with any change; on a busy machine nothing is quick.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Each command tells which version it is: the one of the installed package."""
 
-from __future__ import annotations
-
 from importlib import metadata
 
 import pytest

@@ -1,7 +1,5 @@
 """Drivers that watch their hypervisor: one that can't do so does not end the start."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -94,9 +92,7 @@ def test_one_node_that_is_lost_takes_no_guests_until_it_is_back(placement: FakeP
     assert disabled(240.0, host=True) == ["node1", "node2"]
 
 
-def test_a_lost_node_that_is_named_again_after_it_vanished_is_back(
-    placement: FakePlacement,
-) -> None:
+def test_a_lost_node_that_is_named_again_after_it_vanished_is_back(placement) -> None:
     driver = Rack(["node1", "node2"])
     agent = Agent(placement, named={"rack": driver})
     agent.nodes.lost["node2"] = "its BMC is gone"

@@ -3,8 +3,6 @@
 The agent is that of ``tests/agents.py`` with one driver, its state on disk, and a Placement in memory.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from collections.abc import Callable
@@ -63,8 +61,7 @@ def walks() -> tuple[Walk, Walk]:
     """Of a quiet period, and of one in which one inventory has changed."""
     with tempfile.TemporaryDirectory() as state:
         driver = Small(inventory(8))
-        agent = Agent(FakePlacement(), driver, state=Path(state))
-        agent.settle()
+        agent = Agent(FakePlacement(), driver, state=Path(state)).settle()
         quiet = walk(lambda: agent.period(60.0))
         driver.body = inventory(9)
         return quiet, walk(lambda: agent.period(60.0))

@@ -5,7 +5,7 @@
   const links = () => Array.from(document.querySelectorAll("tbody th a"));
   let asked = new AbortController();
   let pause;
-  // The server searches, so that what is found is the same after a refresh, on whichever page it was.
+  // The server searches, also among the hosts that are not listed.
   const show = async (url) => {
     asked.abort();
     asked = new AbortController();
@@ -16,6 +16,10 @@
       const before = document.activeElement.getAttribute("href");
       for (const part of ["#groups", "#count", "#trouble", "#list", "footer"]) document.querySelector(part).replaceWith(page.querySelector(part));
       links().find((link) => link.getAttribute("href") === before)?.focus();
+      const now = new Date(answer.headers.get("Date")).toISOString();
+      const asOf = document.getElementById("as-of");
+      asOf.dateTime = now;
+      asOf.textContent = `as of ${now.slice(0, 10)} ${now.slice(11, 19)} UTC`;
       history.replaceState(null, "", url);
     } catch (err) {
       if (err.name !== "AbortError") document.getElementById("trouble").textContent = `not up to date: ${err.message}`;
@@ -23,7 +27,6 @@
   };
   const search = () => {
     const url = new URL(location);
-    url.searchParams.delete("page");
     if (box.value.trim()) url.searchParams.set("q", box.value.trim());
     else url.searchParams.delete("q");
     url.hash = "";
@@ -51,8 +54,8 @@
     box.addEventListener("input", () => { clearTimeout(pause); pause = setTimeout(search, 150); });
     box.form.addEventListener("submit", (event) => { event.preventDefault(); search(); });
     if (location.hash === "#q") box.focus();
-    refresh.checked = sessionStorage.refresh === "on";
-    refresh.addEventListener("change", () => { sessionStorage.refresh = refresh.checked ? "on" : ""; });
+    refresh.checked = sessionStorage.refresh !== "off";
+    refresh.addEventListener("change", () => { sessionStorage.refresh = refresh.checked ? "on" : "off"; });
     setInterval(() => { if (refresh.checked && !document.hidden) show(location.href); }, 30000);
     document.getElementById("refreshing").hidden = false;
   }

@@ -37,9 +37,7 @@ class EventKind:
     def callback(self, changed: Callable[[str], None]) -> Callable[..., None]:
         """Return what libvirt calls at each event; it calls ``changed`` with the topic."""
 
-        def called(
-            _connection: object, _subject: object, event: object = None, *_more: object
-        ) -> None:
+        def called(_connection: object, _subject: object, event: object = None, *_: object) -> None:
             if self.only is None or event in self.only:
                 changed(self.topic)
 
@@ -56,10 +54,6 @@ EVENT_KINDS = (
 )
 
 
-def _no_listener() -> None:
-    """Stand in for the listener while there is none."""
-
-
 class Events:
     """Counts changes by topic, and wakes the listener once for several of them."""
 
@@ -69,7 +63,7 @@ class Events:
         self._counts: Counter[str] = Counter()
         self._covered: frozenset[str] = frozenset()
         self._opened = 0
-        self._wake: Callable[[], object] = _no_listener
+        self._wake: Callable[[], object] | None = None
         self._timer: threading.Timer | None = None
 
     def listen(self, wake: Callable[[], object]) -> None:
@@ -80,7 +74,7 @@ class Events:
     def stop(self) -> None:
         """Remove the listener."""
         with self._lock:
-            self._wake = _no_listener
+            self._wake = None
             timer, self._timer = self._timer, None
         if timer is not None:
             timer.cancel()
@@ -112,7 +106,7 @@ class Events:
             return self._counts[topic] if topic in self._covered else None
 
     def _wake_soon(self) -> None:
-        if self._wake is _no_listener or self._timer is not None:
+        if self._wake is None or self._timer is not None:
             return
         self._timer = threading.Timer(self._gather, self._wake_now)
         self._timer.name = "libvirt-gather"
@@ -122,4 +116,5 @@ class Events:
     def _wake_now(self) -> None:
         with self._lock:
             wake, self._timer = self._wake, None
-        wake()
+        if wake is not None:
+            wake()

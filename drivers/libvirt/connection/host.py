@@ -197,9 +197,8 @@ class Host:
             raise DriverNotReady(f"libvirt at {self.uri}: reading {what} failed: {err}") from None
 
     def _main_session(self) -> closing[Session]:
-        return closing(
-            Session(self.binding, self.uri, self._deadlines, self._note_closed, self.events)
-        )
+        on_main = self._note_closed, self.events
+        return closing(Session(self.binding, self.uri, self._deadlines, *on_main))
 
     def _note_closed(self, why: str) -> None:
         """Run in libvirt's event loop."""

@@ -26,6 +26,8 @@ CLOSE_REASONS = (
 )
 """By libvirt's numbers (virConnectCloseReason)."""
 
+NOT_PERMITTED = tuple(f"VIR_ERR_AUTH_{why}" for why in ("FAILED", "CANCELLED", "UNAVAILABLE"))
+
 T = TypeVar("T")
 
 
@@ -169,16 +171,9 @@ class Session:
         try:
             self._connection = binding.open(self._uri)
         except binding.libvirtError as err:
-            code = err.get_error_code()
-            if code == binding.VIR_ERR_SYSTEM_ERROR:
-                not_permitted = err.get_int1() == errno.EACCES
-            else:
-                not_permitted = code in {
-                    binding.VIR_ERR_AUTH_FAILED,
-                    binding.VIR_ERR_AUTH_CANCELLED,
-                    binding.VIR_ERR_AUTH_UNAVAILABLE,
-                }
-            if not not_permitted:
+            code, number = err.get_error_code(), err.get_int1()
+            no_access = code == binding.VIR_ERR_SYSTEM_ERROR and number == errno.EACCES
+            if not no_access and code not in {getattr(binding, name) for name in NOT_PERMITTED}:
                 return _message(err)
         if self._connection is None:
             try:

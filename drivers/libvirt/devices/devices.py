@@ -80,19 +80,18 @@ class NodeDevices:
 
         ``None``: the devices could never be listed.
         """
-        kinds = set[str]()
-        if self.pci.specs:
-            kinds.add("PCI_DEV")
-        if any(spec.devname for spec in self.pci.specs):
-            kinds.add("NET")
-        if self.mdev.types:
-            kinds |= {"PCI_DEV", "MDEV_TYPES", "MDEV"}
-        binding = sources.host.binding
+        binding, has_mdev = sources.host.binding, bool(self.mdev.types)
+        kinds = {
+            "PCI_DEV": bool(self.pci.specs) or has_mdev,
+            "NET": any(spec.devname for spec in self.pci.specs),
+            "MDEV_TYPES": has_mdev,
+            "MDEV": has_mdev,
+        }
         # A kind that the binding does not know is skipped.
-        names = (f"VIR_CONNECT_LIST_NODE_DEVICES_CAP_{kind}" for kind in kinds)
+        names = (f"VIR_CONNECT_LIST_NODE_DEVICES_CAP_{kind}" for kind in kinds if kinds[kind])
         flags = sum(getattr(binding, name, 0) for name in names)
         devices: ListedDocuments[NodeDevice] | None = ListedDocuments()
-        if kinds:
+        if flags:
             devices = sources.list_documents(
                 DEVICES,
                 lambda c: read_documents(c, binding, _active(c, binding, flags), node_device),
@@ -136,35 +135,26 @@ class NodeDevices:
         # Of devices with one address the first by name is used.
         by_name = sorted(answer.devices, key=lambda device: device.name, reverse=True)
         devices = [*{device.address or device.name: device for device in by_name}.values()]
-        notes = dict[str, str]()
-        bus, parents = pci_bus(devices), mdev_parents(devices)
+        node, bus, parents = context.node, pci_bus(devices), mdev_parents(devices)
         divided = mdev_parent_addresses(parents, self.mdev)
         of_pfs = {  # a guest with a PF has its VFs, too
             device.physical: f"its VF {address} {why}"
             for address, why in divided.items()
             if (device := bus.devices.get(address)) is not None and device.physical is not None
         }
-        pci, pci_notes = pci_pools(
-            context.node, bus, self.pci, answer.assigned, {**of_pfs, **divided}
-        )
-        mdev, mdev_notes = vgpu_pools(context.node, parents, self.mdev)
+        pci, pci_notes = pci_pools(node, bus, self.pci, answer.assigned, {**of_pfs, **divided})
+        mdev, mdev_notes = vgpu_pools(node, parents, self.mdev)
+        by_cell = context.by_cell
         children = [
-            child
-            for devices_of_kind, grouped in (
-                (pci, self.pci.group_devices),
-                (mdev, self.mdev.group_mdev_devices),
-            )
-            for child in pool_providers(
-                context.node, devices_of_kind, grouped=grouped, by_cell=context.by_cell
-            )
+            *pool_providers(node, pci, grouped=self.pci.group_devices, by_cell=by_cell),
+            *pool_providers(node, mdev, grouped=self.mdev.group_mdev_devices, by_cell=by_cell),
         ]
         awaited = awaited_providers(context, children, answer.late)
         children = [child for child in children if child.name not in awaited]
         traits: dict[str, bool] = {}
         has_managed = has_remote_managed(bus, self.pci)
         is_partial, late_parts = not answer.all_read, {part for part, _ in answer.late}
-        if not is_partial:
-            notes |= self.pci.notes(bus)
+        notes = {} if is_partial else self.pci.notes(bus)
         # Without devices here, Nova may set it.
         if self.pci.specs and (has_managed or not (is_partial or VFS in late_parts)):
             traits[os_traits.COMPUTE_REMOTE_MANAGED_PORTS] = has_managed

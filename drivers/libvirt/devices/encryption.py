@@ -44,13 +44,6 @@ from reportclient.model import MAX_INT
 OPTION = "[libvirt] num_memory_encrypted_guests"
 TDX_OPTION = "[libvirt] num_intel_tdx_guests"
 Q35 = "q35"
-KERNEL_SWITCHES = {
-    SEV: ("kvm_amd", "sev"),
-    SEV_ES: ("kvm_amd", "sev_es"),
-    SEV_SNP: ("kvm_amd", "sev_snp"),
-    TDX: ("kvm_intel", "tdx"),
-}
-"""The kernel's module parameter that switches each technique on or off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +107,30 @@ class MemoryEncryption:
         """Return the providers; SEV's inventory and trait are removed from the root."""
         if answer is None:
             return HostReport(unchanged_classes=frozenset({CONTEXT}), silent=frozenset({self.name}))
-        children, notes, unknown = encryption(context.node, answer, self)
+        counts = _sev_counts(answer)
+        problem = "this host can't encrypt memory with SEV" if SEV not in counts else None
+        notes = {OPTION: _limit_problem(self.sev_limit, counts.get(SEV), problem)}
+        if SEV in counts and self.sev_limit is not None:
+            counts[SEV] = min(counts[SEV], self.sev_limit)
+        tdx_count, notes[TDX_OPTION] = _tdx_count(answer, self)
+        counts[TDX] = tdx_count or 0
+        children = [
+            ReportedProvider(
+                f"{context.node}_{technique}",
+                # A guest takes one context; Nova reports the same.
+                {CONTEXT: {**record(count), "max_unit": 1}},
+                frozenset({TECHNIQUES[technique]}),
+                from_root=frozenset({CONTEXT} if technique == SEV else ()),
+                source=ENCRYPTION,
+            )
+            for technique, count in counts.items()
+            if count
+        ]
         return HostReport(
             children=children,
-            traits={name: False for child in children for name in child.traits & {TECHNIQUES[SEV]}},
-            notes=notes,
-            incomplete=unknown,
+            traits={TECHNIQUES[SEV]: False} if counts.get(SEV) else {},
+            notes={option: note for option, note in notes.items() if note},
+            incomplete=frozenset({f"{context.node}_{TDX}"} if tdx_count is None else ()),
         )
 
 
@@ -144,41 +155,16 @@ def _kernel(root: Path) -> tuple[dict[str, bool], int | None]:
     if modules.is_dir() and not any(modules.glob("kvm_*")):
         raise DriverNotReady("no kernel module kvm_amd or kvm_intel is loaded")
     switches: dict[str, bool] = {}
-    for name, (module, parameter) in KERNEL_SWITCHES.items():
-        value = file_text(modules / module / "parameters" / parameter).strip().upper()
+    for name in TECHNIQUES:  # amd_sev_es: the parameter sev_es of kvm_amd switches it on or off
+        vendor, _, parameter = name.partition("_")
+        file = modules / f"kvm_{vendor}" / "parameters" / parameter
+        value = file_text(file).strip().upper()
         if value:  # Y, N, 1 or 0
             switches[name] = value not in {"N", "0"}
     # The kernel's ``misc`` resources have a line such as ``tdx 31``.
     lines = map(str.split, file_text(root / "sys/fs/cgroup/misc.capacity").splitlines())
     keys = (whole_number(line[1]) for line in lines if len(line) == 2 and line[0] == "tdx")
     return switches, next(keys, None)
-
-
-def encryption(
-    node: str, answer: EncryptionAnswer, limits: MemoryEncryption
-) -> tuple[list[ReportedProvider], dict[str, str], frozenset[str]]:
-    """Return the providers, notes by option, and the names of providers that may exist."""
-    counts = _sev_counts(answer)
-    problem = "this host can't encrypt memory with SEV" if SEV not in counts else None
-    notes = {OPTION: _limit_problem(limits.sev_limit, counts.get(SEV), problem)}
-    if SEV in counts and limits.sev_limit is not None:
-        counts[SEV] = min(counts[SEV], limits.sev_limit)
-    tdx_count, notes[TDX_OPTION] = _tdx_count(answer, limits)
-    unknown = frozenset({f"{node}_{TDX}"} if tdx_count is None else ())
-    counts[TDX] = tdx_count or 0
-    children = [
-        ReportedProvider(
-            f"{node}_{technique}",
-            # A guest takes one context; Nova reports the same.
-            {CONTEXT: {**record(count), "max_unit": 1}},
-            frozenset({TECHNIQUES[technique]}),
-            from_root=frozenset({CONTEXT} if technique == SEV else ()),
-            source=ENCRYPTION,
-        )
-        for technique, count in counts.items()
-        if count
-    ]
-    return children, {option: note for option, note in notes.items() if note}, unknown
 
 
 def _sev_counts(answer: EncryptionAnswer) -> dict[str, int]:

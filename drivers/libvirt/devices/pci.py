@@ -127,22 +127,15 @@ def pci_pools(
     pools = []
     for owner, candidates in owners.items():
         first, *others = _pf_or_vfs(candidates, notes)
-        count = 1
-        for other in others:
-            difference = _difference(first, other)
-            if difference is None:
-                count += 1
-            else:
-                notes[other.subject] = difference
+        unlike = {it.subject: why for it in others if (why := _difference(first, it))}
+        notes |= unlike
+        count = 1 + len(others) - len(unlike)
         pf = bus.devices.get(owner)
         used = first.spec.one_time_use and first.device.address in assigned
-        pool = ReportedProvider(
-            f"{node}_{owner.upper()}",
-            {first.resource_class: record(count, count if used else None)},
-            first.traits,
-            cell=first.device.cell if pf is None or pf.cell is None else pf.cell,
-        )
-        pools.append(pool)
+        inventory = {first.resource_class: record(count, count if used else None)}
+        cell = first.device.cell if pf is None or pf.cell is None else pf.cell
+        name = f"{node}_{owner.upper()}"
+        pools.append(ReportedProvider(name, inventory, first.traits, cell=cell))
     return pools, notes
 
 

@@ -88,12 +88,12 @@ class MdevType:
 class MdevSettings:
     """Enabled types; at most one has no addresses.
 
-    ``notes`` are problems of the options, by option.
+    ``note`` is the problem of ``OPTION``, empty if there is none.
     """
 
     types: tuple[MdevType, ...] = ()
     group_mdev_devices: bool = False
-    notes: tuple[tuple[str, str], ...] = ()
+    note: str = ""
 
     @classmethod
     def from_conf(cls, conf: Any) -> Self:
@@ -104,14 +104,13 @@ class MdevSettings:
         names = dict.fromkeys(conf.devices.enabled_mdev_types)
         types = [MdevType.from_conf(conf, name) for name in names]
         defaults = [mdev_type for mdev_type in types if not mdev_type.addresses]
-        notes: tuple[tuple[str, str], ...] = ()
+        note = ""
         if len(defaults) > 1:
             types = [each for each in types if each.addresses or each is defaults[0]]
             note = (
                 f"[mdev_{defaults[1].name}] has no device_addresses: only {defaults[0].name} is"
                 " used for the devices that are not in the device_addresses of another type"
             )
-            notes = ((OPTION, note),)
         taken: dict[str, str] = {}
         for mdev_type in types:
             for address in sorted(mdev_type.addresses):
@@ -121,7 +120,7 @@ class MdevSettings:
                         f"[mdev_{mdev_type.name}] device_addresses: {address} is in"
                         f" [mdev_{other}] too; a device is divided into one type"
                     )
-        return cls(tuple(types), conf.devices.group_mdev_devices, notes)
+        return cls(tuple(types), conf.devices.group_mdev_devices, note)
 
     def capable(self, mdev_type: MdevType, devices: Iterable[NodeDevice]) -> list[NodeDevice]:
         """Return the devices that support a type, of those that the operator gives it.
@@ -145,7 +144,7 @@ def vgpu_pools(
     ``max_instances`` counts existing instances first.
     """
     pools: list[ReportedProvider] = []
-    notes = dict(settings.notes)
+    notes = {OPTION: settings.note} if settings.note else {}
     for mdev_type in settings.types:
         name, capable = mdev_type.name, settings.capable(mdev_type, devices)
         absent = mdev_type.addresses - {device.address for device in capable}

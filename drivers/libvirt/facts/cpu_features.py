@@ -5,7 +5,7 @@
     none                           the features of QEMU's default model
 
 ``cpu_model_extra_flags`` adds and removes features.  libvirt expands a model to its features
-(:class:`CpuToExpand`).  Every trait here is one of os-traits; a test compares them.
+(:func:`expanded_cpu`).  Every trait here is one of os-traits; a test compares them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,6 +19,7 @@ import os_traits
 from drivers.api import DriverContext
 from drivers.libvirt.connection.events import CONNECTION
 from drivers.libvirt.documents import parse_document
+from drivers.libvirt.facts.architecture import QEMU_TYPES
 from drivers.libvirt.facts.fact import ReportContext, Sources
 from drivers.libvirt.facts.topology import HostCpu, features, host_cpu
 from drivers.libvirt.tree.reported import HostReport
@@ -51,9 +52,7 @@ _BY_FEATURE: dict[str, dict[str, tuple[str, ...]]] = {
 }
 _BY_FEATURE["i686"] = _BY_FEATURE["x86_64"]
 
-_BY_MODEL = {
-    "ppc64le": {"HW_CPU_PPC64LE_POWER8": "POWER8", "HW_CPU_PPC64LE_POWER9": "POWER9"},
-}
+_BY_MODEL = {"ppc64le": {f"HW_CPU_PPC64LE_{model}": model for model in ("POWER8", "POWER9")}}
 
 # CPUs of both vendors can have these features, but their traits are named after one vendor.
 _OTHER_VENDORS = {"HW_CPU_X86_AMD_": "Intel", "HW_CPU_X86_INTEL_": "AMD"}
@@ -62,15 +61,6 @@ AARCH64 = "aarch64"
 HOST_MODES = frozenset({"host-model", "host-passthrough"})
 
 _DEFAULT_MODELS = {"i686": "qemu32", "ppc64le": "POWER8", AARCH64: "max"}
-_WITH_CPU_MODELS = frozenset({"kvm", "qemu"})
-
-
-@dataclass(frozen=True, slots=True)
-class CpuToExpand:
-    """A <cpu> document to be expanded by libvirt, and a description of it for messages."""
-
-    document: str
-    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +100,7 @@ class CpuFeatures:
         cpu = host_cpu(sources.capabilities)
         models = cpu_models(sources, cpu.arch) if self.models and cpu.arch else ()
         cpus = self.cpus_to_expand(cpu, models)
-        documents = [expanded_cpu(sources, cpu_to_expand) for cpu_to_expand in cpus]
-        return self.guest_features(cpu, cpus, documents)
+        return self.guest_features(cpu, [expanded_cpu(sources, *each) for each in cpus.items()])
 
     def build_report(self, answer: GuestCpuFeatures | None, context: ReportContext) -> HostReport:
         """Return the traits for the host's architecture."""
@@ -119,44 +108,41 @@ class CpuFeatures:
 
     def effective_mode(self, arch: str | None) -> str | None:
         """Return the configured CPU mode, or Nova's default; ``None`` if virt_type has no modes."""
-        if self.virt_type not in _WITH_CPU_MODELS:
+        if self.virt_type not in QEMU_TYPES:
             return None if self.mode == "none" else self.mode
         if self.mode is None:
             return "host-passthrough" if arch == AARCH64 else "host-model"
         return self.mode
 
-    def cpus_to_expand(
-        self, cpu: HostCpu, libvirt_models: Iterable[str] = ()
-    ) -> tuple[CpuToExpand, ...]:
-        """Return the CPUs for libvirt to expand; names are spelt as in ``libvirt_models``."""
+    def cpus_to_expand(self, cpu: HostCpu, libvirt_models: Iterable[str] = ()) -> dict[str, str]:
+        """Return the <cpu> documents for libvirt to expand, by a name for messages.
+
+        Models are spelt as in ``libvirt_models``.
+        """
         mode = self.effective_mode(cpu.arch)
         if mode in HOST_MODES:
             # Of a model that libvirt does not know (as on all ARM hosts) it lists all features.
             is_complete = cpu.arch == AARCH64 or cpu.model is None
-            return () if is_complete else (CpuToExpand(cpu.document, "the host's CPU"),)
+            return {} if is_complete else {"the host's CPU": cpu.document}
         if mode is None or cpu.arch is None:
-            return ()
+            return {}
         spelling = {name.lower(): name for name in libvirt_models}
         models = self.models if mode == "custom" else ()
-        cpus = []
+        cpus = {}
         for model in models or (_DEFAULT_MODELS.get(cpu.arch, "qemu64"),):
             spelt = spelling.get(model.lower(), model)
             element = Element("cpu")
             ET.SubElement(element, "arch").text = cpu.arch
             ET.SubElement(element, "model").text = spelt
-            document = ET.tostring(element, encoding="unicode")
-            cpus.append(CpuToExpand(document, f"CPU model {spelt}"))
-        return tuple(cpus)
+            cpus[f"CPU model {spelt}"] = ET.tostring(element, encoding="unicode")
+        return cpus
 
     def guest_features(
-        self,
-        cpu: HostCpu,
-        expanded: Sequence[CpuToExpand],
-        documents: Sequence[Element | None],
+        self, cpu: HostCpu, documents: Sequence[Element | None]
     ) -> GuestCpuFeatures | None:
         """Return the CPU features of guests; ``None``: unknown for this virt_type or host.
 
-        ``documents`` are libvirt's answers for ``expanded``; ``None`` if it did not answer.
+        ``documents`` are libvirt's answers for ``cpus_to_expand``; ``None`` if it did not answer.
         """
         mode = self.effective_mode(cpu.arch)
         if mode is None or cpu.arch is None:
@@ -165,19 +151,19 @@ class CpuFeatures:
         names = frozenset().union(*map(features, answers))
         if mode in HOST_MODES:
             names |= cpu.features
-        complete = len(answers) == len(expanded) and bool(names)
+        complete = len(answers) == len(documents) and bool(names)
         flags = [flag.strip().lower() for flag in self.extra_flags]
         added = {flag.removeprefix("+") for flag in flags if not flag.startswith("-")}
         removed = {flag[1:] for flag in flags if flag.startswith("-")}
         return GuestCpuFeatures((names | added) - removed, complete)
 
 
-def expanded_cpu(sources: Sources, cpu: CpuToExpand) -> Element | None:
-    """Return the <cpu> document with all features of its model, or ``None``."""
+def expanded_cpu(sources: Sources, name: str, document: str) -> Element | None:
+    """Return a <cpu> document with all features of its model, or ``None``."""
     flag = sources.host.binding.VIR_CONNECT_BASELINE_CPU_EXPAND_FEATURES
     return sources.call_libvirt(
-        f"the features of {cpu.name}",
-        lambda c: parse_document(str(c.baselineCPU([cpu.document], flag)), "cpu"),
+        f"the features of {name}",
+        lambda c: parse_document(str(c.baselineCPU([document], flag)), "cpu"),
         until_event=CONNECTION,
     )
 

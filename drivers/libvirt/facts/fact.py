@@ -179,23 +179,22 @@ class Sources:
         """
         # Counted before the fetch, so that an event during the fetch ends the caching.
         count = None if until_event is None else self.host.events.count(until_event)
-        if self._is_cached(name, count):
-            cached: T = self._last_answers[name]
-            return cached
         started = self._clock()
-        self._cached.pop(name, None)
-        try:
-            self._last_answers[name] = fetch()
-        except DriverNotReady as err:
-            self._failed[name] = str(err)
-            if name not in self._last_answers:
-                raise
-        else:
-            self._failed.pop(name, None)
-            if count is not None:
-                self._cached[name] = (count, started)
-        finally:
-            self._durations[name] = self._clock() - started
+        cached_count, cached_at = self._cached.get(name, (-1, 0.0))
+        if cached_count != count or started - cached_at >= MAX_CACHE_AGE:
+            self._cached.pop(name, None)
+            try:
+                self._last_answers[name] = fetch()
+            except DriverNotReady as err:
+                self._failed[name] = str(err)
+                if name not in self._last_answers:
+                    raise
+            else:
+                self._failed.pop(name, None)
+                if count is not None:
+                    self._cached[name] = (count, started)
+            finally:
+                self._durations[name] = self._clock() - started
         last: T = self._last_answers[name]
         return last
 
@@ -215,12 +214,6 @@ class Sources:
     def durations(self) -> dict[str, float]:
         """Return the seconds that the last fetch of each source took."""
         return dict(self._durations)
-
-    def _is_cached(self, name: str, count: int | None) -> bool:
-        if count is None or name not in self._cached:
-            return False
-        cached_count, cached_at = self._cached[name]
-        return cached_count == count and self._clock() - cached_at < MAX_CACHE_AGE
 
 
 @dataclass(frozen=True, slots=True)

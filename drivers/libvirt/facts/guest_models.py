@@ -7,8 +7,9 @@ from tables of what QEMU has for an architecture.  The names of traits come from
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 from xml.etree.ElementTree import Element
 
 from drivers.api import DriverContext
@@ -64,13 +65,9 @@ IOMMUS: Models = MappingProxyType(
     {**dict.fromkeys(X86, X86_IOMMUS), "aarch64": frozenset({"smmuv3", "virtio", "auto"})}
 )
 
-NOT_IN_TABLES = frozenset({"COMPUTE_NET_VIF_MODEL_SRIOV", "COMPUTE_NET_VIF_MODEL_IGB"}) | {
-    "COMPUTE_SOUND_MODEL_VIRTIO"
-}
-"""Traits that the tables don't decide: they depend on devices, or on newer versions."""
-
-
 IGB, VIRTIO_SOUND = f"{VIF}IGB", f"{SOUND}VIRTIO"
+NOT_IN_TABLES = frozenset({f"{VIF}SRIOV", IGB, VIRTIO_SOUND})
+"""Traits that the tables don't decide: they depend on devices, or on newer versions."""
 ADDRESS_SPACES = ("COMPUTE_ADDRESS_SPACE_EMULATED", "COMPUTE_ADDRESS_SPACE_PASSTHROUGH")
 STATELESS = "COMPUTE_SECURITY_STATELESS_FIRMWARE"
 SECRETS = f"{TPM}SECRET_SECURITY_"
@@ -83,6 +80,11 @@ class Versions:
 
     libvirt: int = 0
     qemu: int = 0
+
+
+def read_versions(connection: Any) -> Versions:
+    """Return the versions of libvirt and of its hypervisor."""
+    return Versions(int(connection.getLibVersion()), int(connection.getVersion()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +115,8 @@ class GuestModels:
         documents = [domain_capabilities(sources, guest_type) for guest_type in types]
         if not types:
             return documents, None
-
-        def read_versions() -> Versions | None:
-            return sources.host.call_if_supported(
-                "versions", lambda c: Versions(int(c.getLibVersion()), int(c.getVersion())), None
-            )
-
-        return documents, sources.fetch_or_default("versions", read_versions, None, CONNECTION)
+        call = partial(sources.host.call_if_supported, "versions", read_versions, None)
+        return documents, sources.fetch_or_default("versions", call, None, CONNECTION)
 
     def build_report(
         self, answer: tuple[Sequence[Element | None], Versions | None], context: ReportContext
@@ -146,9 +143,7 @@ class GuestModels:
         for prefix, table in ((VIF, VIFS), (SOUND, SOUNDS), (IOMMU, IOMMUS)):
             if arch in table or prefix == IOMMU:
                 by_prefix = traits_with_prefix(prefix, table.get(arch, frozenset()))
-                traits |= {
-                    name: has for name, has in by_prefix.items() if name not in NOT_IN_TABLES
-                }
+                traits |= {key: by_prefix[key] for key in by_prefix.keys() - NOT_IN_TABLES}
         if versions is not None and arch in VIFS:
             traits |= _by_version(arch, versions)
         documents = [answer for answer in answers if answer is not None]

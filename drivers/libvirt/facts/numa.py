@@ -86,12 +86,11 @@ class MemoryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Amounts of a provider by class, its hugepages by size (KiB), and its policy."""
+    """Amounts of a provider by class, its policy, and the inventory of its hugepages."""
 
     amounts: Mapping[str, int]
     policy: InventoryPolicy
-    pages: Mapping[int, int]
-    reserved_pages: Mapping[int, int]
+    pages: Records
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,18 +132,25 @@ class Capacity:
         shares = {}
         for number, (name, (cells, _)) in enumerate(parts.items()):
             reserved = replace(policy, reserved_cpus=vcpus[number], reserved_memory_mb=mib[number])
-            shares[name] = Share(amounts[number], reserved, *self._pages(cells))
+            shares[name] = Share(amounts[number], reserved, self._pages(cells))
         return shares
 
-    def _pages(self, cells: Sequence[Cell]) -> tuple[Counter[int], Counter[int]]:
-        """Return the number of hugepages, and of reserved ones, by size; none if not reported."""
+    def _pages(self, cells: Sequence[Cell]) -> Records:
+        """Return the inventory of hugepages, in pages; empty if they are not reported.
+
+        Sizes for which nothing is configured keep the amount reserved in Placement.
+        """
         pages, reserved = Counter[int](), Counter[int]()
         for cell in cells if self.memory.report_hugepages == PAGES else ():
             pages.update(cell.pages)
             for reservation in self.memory.reserved_pages:
                 count = reservation.count if reservation.cell == cell.number else 0
                 reserved[reservation.size] += count
-        return pages, reserved
+        return {
+            hugepage_class(size): record(min(count, MAX_INT), reserved.get(size))
+            for size, count in pages.items()
+            if count > 0
+        }
 
 
 def apportion(amount: int, weights: Sequence[int]) -> list[int]:
@@ -176,18 +182,6 @@ def hugepage_class(size: int) -> str:
     while size % 1024 == 0 and size and power < len(_LETTERS) - 1:
         size, power = size // 1024, power + 1
     return f"{HUGEPAGES}{size}{_LETTERS[power]}"
-
-
-def hugepages(pages: Mapping[int, int], reserved: Mapping[int, int]) -> dict[str, dict[str, Any]]:
-    """Return the inventory of hugepages by size in KiB; amounts are numbers of pages.
-
-    Sizes that are not in ``reserved`` keep the amount reserved in Placement.
-    """
-    return {
-        hugepage_class(size): record(min(count, MAX_INT), reserved.get(size))
-        for size, count in pages.items()
-        if count > 0
-    }
 
 
 def reserved_pages_note(cells: Sequence[Cell], reserved: Iterable[ReservedPages]) -> dict[str, str]:
@@ -256,8 +250,7 @@ def _records(
     before, known = current.get(name, {}), dict[str, Mapping[str, Any]]()
     for provider in (*sorted(current.keys() - {node}, reverse=True), node, name):
         known |= current.get(provider, {})
-    pages = hugepages(share.pages, share.reserved_pages)
-    inventory = {**root_inventory(share.amounts, share.policy, known), **pages}
+    inventory = {**root_inventory(share.amounts, share.policy, known), **share.pages}
     problems = over_reserved(share.amounts, share.policy)
     if host.memory_kib is None:
         problems.pop(MEMORY_MB, None)
@@ -282,7 +275,7 @@ def _records(
             " before the boot are not allocated yet; on a host without hugepages, set [libvirt]"
             " report_hugepages = memory"
         )
-    return {**kept, **root_inventory(amounts, share.policy, known), **pages}, problems
+    return {**kept, **root_inventory(amounts, share.policy, known), **share.pages}, problems
 
 
 def _is_memory(name: str) -> bool:

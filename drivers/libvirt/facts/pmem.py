@@ -7,7 +7,7 @@ with the same label are interchangeable.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from os_resource_classes import normalize_name
 
@@ -42,7 +42,7 @@ class Pmem:
         """Return the names of existing namespaces, without unnamed ones."""
         if not self.labels:
             return frozenset()
-        wanted = {name for names in self.labels.values() for name in names}
+        wanted = frozenset().union(*self.labels.values())
 
         def read(root: Path) -> frozenset[str]:
             names = namespace_names(root)
@@ -61,8 +61,12 @@ class Pmem:
             return HostReport(
                 unchanged_classes=frozenset(self.labels), silent=frozenset({self.name})
             )
-        notes = missing_namespaces(self.labels, answer)
-        return HostReport(pmem_inventory(self.labels, answer), notes=notes)
+        counts = {key: len(answer.intersection(names)) for key, names in self.labels.items()}
+        inventory = {key: record(count, 0) for key, count in counts.items() if count}
+        missing = sorted(frozenset().union(*self.labels.values()) - answer)
+        existing = ", ".join(sorted(answer)) or "none"
+        note = f"this host has no devdax namespace {', '.join(missing)} (it has: {existing})"
+        return HostReport(inventory, notes={OPTION: note} if missing else {})
 
 
 def namespace_names(root: Path) -> frozenset[str]:
@@ -111,18 +115,3 @@ def pmem_labels(parts: Sequence[str]) -> PmemLabels:
         seen.update(names)
         labels[resource_class] = names
     return labels
-
-
-def pmem_inventory(labels: PmemLabels, present: frozenset[str]) -> dict[str, dict[str, Any]]:
-    """Return the inventory of the namespaces that are ``present``, by class."""
-    counts = {name: len(present.intersection(wanted)) for name, wanted in labels.items()}
-    return {name: record(count, 0) for name, count in counts.items() if count}
-
-
-def missing_namespaces(labels: PmemLabels, present: frozenset[str]) -> dict[str, str]:
-    """Return a note on configured namespaces that this host does not have."""
-    missing = sorted({name for names in labels.values() for name in names} - present)
-    if not missing:
-        return {}
-    existing = ", ".join(sorted(present)) or "none"
-    return {OPTION: f"this host has no devdax namespace {', '.join(missing)} (it has: {existing})"}

@@ -23,7 +23,7 @@ from drivers.libvirt.tree.reported import (
     name_now,
     sources_of,
 )
-from drivers.reallocate import move_allocations
+from drivers.reallocate import held_amounts, move_allocations
 from reportclient.model import LONGEST_NAME, Allocations, Inventory, ProviderData
 from reportclient.plain_text import first_few
 from reportclient.provider_tree import ProviderTree, key_of
@@ -92,10 +92,9 @@ def write_report(
 
 def _write_root(tree: ProviderTree, root: str, report: HostReport) -> None:
     for source in report.sources:
-        records = report.inventory.items()
         asserted = {
             name: record
-            for name, record in records
+            for name, record in report.inventory.items()
             if report.source_by_class.get(name, HOST) == source
         }
         with tree.source(source):
@@ -202,11 +201,7 @@ def _keep_used(
     exist twice.  A child that keeps a class gets no new one, which may be the same device;
     ``sources`` has the children's sources by UUID.
     """
-    held: dict[str, dict[str, list[int]]] = {}
-    for consumer in allocations.values():
-        for uuid, part in consumer["allocations"].items():
-            for name, amount in part["resources"].items():
-                held.setdefault(uuid, {}).setdefault(name, []).append(amount)
+    held = held_amounts(allocations)
     for uuid in before.keys() & held.keys():
         desired = {} if uuid in gone else tree.data(uuid).inventory
         in_use = {

@@ -128,12 +128,7 @@ def _merged(parts: Iterable[Mapping[K, V]]) -> dict[K, V]:
 VGPU = "VGPU"
 CONTEXT = "MEM_ENCRYPTION_CONTEXT"
 SEV, SEV_ES, SEV_SNP, TDX = "amd_sev", "amd_sev_es", "amd_sev_snp", "intel_tdx"
-TECHNIQUES = {
-    SEV: os_traits.HW_CPU_X86_AMD_SEV,
-    SEV_ES: os_traits.HW_CPU_X86_AMD_SEV_ES,
-    SEV_SNP: os_traits.HW_CPU_X86_AMD_SEV_SNP,
-    TDX: os_traits.HW_CPU_X86_INTEL_TDX,
-}
+TECHNIQUES = {name: f"HW_CPU_X86_{name.upper()}" for name in (SEV, SEV_ES, SEV_SNP, TDX)}
 """The trait of each technique of memory encryption."""
 GROUP = "_all_"
 DRIVER = "libvirt"

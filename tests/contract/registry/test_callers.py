@@ -1,7 +1,5 @@
 """What a caller may rely on: a fleet's store, over RPC and REST alike."""
 
-from __future__ import annotations
-
 import uuid as uuidlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,9 +7,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from agent.bus import messaging
-from agent.bus.server import RpcServer
-from agent.registry import wire
 from agent.registry.checks import Report, StatusChange
 from agent.registry.client import RegistryClient
 from agent.registry.control import Control
@@ -19,7 +14,7 @@ from agent.registry.errors import RegistryError, UnknownHost
 from agent.registry.record import Registry
 from compute_registry.endpoint import RegistryEndpoint
 from compute_registry.web import registry_app
-from tests.registries import registry_at
+from tests.registries import answering, registry_at
 from tests.servers import records
 from tests.servers.databases import MariaDB
 
@@ -158,21 +153,14 @@ def world(request: pytest.FixtureRequest, registry: Any) -> Iterator[World]:
         records.later(registry.database, 1000)
 
     if request.param == "rpc":
-        bus = messaging.transport("kombu+memory://")
-        target = messaging.Target(exchange=wire.EXCHANGE, topic=wire.TOPIC, server="one")
-        server = RpcServer(bus, target, [RegistryEndpoint(registry)])
-        server.start()
-        yield World(registry, Methods(RegistryClient.over(bus)), falls_silent)
-        assert server.stop(30)
-        bus.cleanup()
+        with answering(RegistryEndpoint(registry)) as bus:
+            yield World(registry, Methods(RegistryClient(bus)), falls_silent)
         return
     caller = Rest(registry) if request.param == "rest" else Methods(registry)
     yield World(registry, caller, falls_silent)
 
 
-def test_a_host_is_up_from_its_first_heartbeat_until_it_falls_silent(
-    world: World,
-) -> None:
+def test_a_host_is_up_from_its_first_heartbeat_until_it_falls_silent(world: World) -> None:
     assert world.caller.hosts() == []
     world.beats()
     assert world.caller.hosts() == ["host1"]

@@ -1,7 +1,5 @@
 """One root and a device below it: snapshots, statements and ledgers in a line each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from agent.ownership.ledger import Holding, Ledger

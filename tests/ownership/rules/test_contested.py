@@ -1,7 +1,5 @@
 """Names that a driver reports absent and another service sets: pauses, and when it is reported."""
 
-from __future__ import annotations
-
 from agent.ownership.policy import DAY, REPORT_AFTER, ContestedNames
 from reportclient.snapshot import Snapshot
 from tests.ownership.rules.small import ONE, ROOT, root, there

@@ -1,7 +1,5 @@
 """What is never claimed, removed or taken over, and what the ledger keeps: each limit by itself."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -386,14 +384,15 @@ def test_a_takeover_keeps_what_the_agent_and_the_files_hold() -> None:
 
 @pytest.mark.parametrize("held_before", [NONE, holding(traits=B)])
 @pytest.mark.parametrize("owner", ["", TWO])
-def test_a_driver_adopts_a_provider_whole_unless_another_manager_owns_it(
+def test_a_driver_adopts_only_what_is_surely_another_services(
     owner: str, held_before: Holding
 ) -> None:
     rows = [(ONE, DEVICE, held_before), (owner, DEVICE, holding(provider=True))]
     ledger = kept(HOST, *(row for row in rows if row[0] and row[2] != NONE))
     said = answers(replace(says(ONE, root()), adopted=frozenset({DEVICE})), silent=[TWO])
-    before = settle(there(root(), device(8, A)), ledger, said, OWN).before
-    everything = holding("VCPU", A, provider=True).joined(held_before)
+    theirs = "COMPUTE_MANAGED_PCI_DEVICE"
+    before = settle(there(root(), device(8, f"{A} {theirs}")), ledger, said, OWN).before
+    everything = holding("VCPU", theirs, provider=True).joined(held_before)
     held = held_before if owner else everything
     assert before.holding_of(DEVICE, ONE) == held
 

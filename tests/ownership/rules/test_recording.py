@@ -1,7 +1,5 @@
 """What is said on a tree is recorded, also where it changes nothing."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What is settled again is not worked out again, and never anything else than it would be."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -125,9 +123,7 @@ def test_a_quiet_round_is_settled_once() -> None:
 
 
 @pytest.mark.parametrize("size", [5, 50])
-def test_a_period_records_only_what_changed_since_the_one_before(
-    size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_period_records_only_what_changed_since_the_one_before(size: int, monkeypatch) -> None:
     """Counts the lookups in the ledger, one for each provider whose statement is made again."""
     lookups: list[str] = []
 

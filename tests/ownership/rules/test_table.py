@@ -1,7 +1,5 @@
 """The table at the top of agent/ownership/settle.py, row by row, and the problems that settling reports."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import pytest
@@ -230,10 +228,7 @@ def test_a_claimed_trait_of_an_attached_root_counts_as_seen(
 # -- the problems: of which provider, and in which words
 
 THIRD, OTHER = (f"c0ffee00-0000-4000-8000-00000000000{n}" for n in (3, 9))
-OURS = (
-    (ONE, ROOT, holding(provider=True)),
-    (ONE, DEVICE, holding("VCPU", provider=True)),
-)
+OURS = ((ONE, ROOT, holding(provider=True)), (ONE, DEVICE, holding("VCPU", provider=True)))
 
 
 def told(settled: Settled) -> list[tuple[str, str, str]]:

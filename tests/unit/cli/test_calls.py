@@ -1,7 +1,5 @@
 """The calls of a plan are those that are sent, generations and all."""
 
-from __future__ import annotations
-
 import pytest
 
 from computectl.reading.forecast import calls_of

@@ -1,7 +1,5 @@
 """Every error: one line, a next step, and the right exit code."""
 
-from __future__ import annotations
-
 import re
 from contextlib import suppress
 

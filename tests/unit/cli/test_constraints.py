@@ -1,7 +1,5 @@
 """A request taken apart, and put together again with less."""
 
-from __future__ import annotations
-
 from computectl.asking.constraints import constraints, keeping
 from reportclient.candidates import read_request, to_query_string
 from reportclient.request_filter import forbid_disabled

@@ -1,15 +1,12 @@
 """Trees in the DOT language: boxes, edges, and what shares with what."""
 
-from __future__ import annotations
-
-import subprocess
-
 import pytest
 
 from computectl.drawing.dot import draw_dot
 from reportclient.model import Inventory
 from reportclient.observed_tree import Usage
 from reportclient.snapshot import Snapshot
+from tests.servers.process import completed
 from tests.unit.cli.trees import numa_host, provider, uuid_of
 
 
@@ -40,5 +37,5 @@ def test_without_traits_only_that_a_host_is_disabled_is_shown() -> None:
 def test_graphviz_draws_any_name() -> None:
     named = provider('<b>"\\N\\"\nx\x1b[2J', inventory={"VCPU": Inventory(1)})
     dot = "\n".join(draw_dot(Snapshot.build([named]), Usage()))
-    done = subprocess.run(["dot", "-Tsvg"], input=dot, capture_output=True, text=True, check=True)
+    done = completed("dot", "-Tsvg", input=dot, check=True)
     assert r"&lt;b&gt;&quot;\N\&quot;\nx\x1b[2J" in done.stdout

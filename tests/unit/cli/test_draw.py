@@ -1,7 +1,5 @@
 """How trees look: what stands where, at any width, with any characters."""
 
-from __future__ import annotations
-
 import io
 import re
 import sys

@@ -1,7 +1,5 @@
 """Names of new drivers, and what happens when the package can't be written."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Which trees are read of many, and with which calls; on a Placement made of numbers."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a plan says of drivers that are broken: no less than the agent, which lives on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Somebody else's JSON at Placement's address is told as that, whichever command asks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

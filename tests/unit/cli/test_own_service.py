@@ -1,7 +1,5 @@
 """``computectl service`` on a host without a registry: its agent's files are the record."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import subprocess
@@ -171,7 +169,7 @@ def test_the_command_says_what_was_done_and_what_the_agent_does(
     ended(tmp_path)
     ctl("enable", "host1")
     shown = capsys.readouterr().out
-    assert "its agent applies the record when it starts (not called: host1 is down)" in shown
+    assert "its agent was not called: host1 is down\nits agent applies the record when" in shown
 
 
 # -- a host whose root is another service's
@@ -200,7 +198,7 @@ def test_it_is_shown_as_attached(
 ) -> None:
     ctl("list")
     (line,) = [one for one in capsys.readouterr().out.splitlines() if "host1" in one]
-    assert "attached: Nova's" in line and "DIFFERS" not in line
+    assert "attached" in line and "DIFFERS" not in line
     ctl("list", "-f", "json")
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["attached"], row["placement"]) == (True, "Nova's")

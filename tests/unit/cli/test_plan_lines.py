@@ -1,7 +1,5 @@
 """A body is shown as JSON that can be pasted."""
 
-from __future__ import annotations
-
 import json
 
 from hypothesis import given

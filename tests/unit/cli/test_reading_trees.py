@@ -1,7 +1,5 @@
 """Reading a tree to show it, on Placement in memory."""
 
-from __future__ import annotations
-
 import pytest
 
 from computectl.reading.trees import find_provider

@@ -1,7 +1,5 @@
 """Options of ``computectl candidates``, and a YAML file, say what Placement's parameters say."""
 
-from __future__ import annotations
-
 import argparse
 
 import pytest

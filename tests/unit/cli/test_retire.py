@@ -1,7 +1,5 @@
 """``computectl retire``: a host's providers leave Placement whatever happens in between."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import count
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What suits a stream."""
 
-from __future__ import annotations
-
 import io
 import os
 import pty

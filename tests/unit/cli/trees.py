@@ -1,7 +1,5 @@
 """Snapshots to draw."""
 
-from __future__ import annotations
-
 from uuid import NAMESPACE_DNS, uuid5
 
 from reportclient.model import SHARES_VIA_AGGREGATE, Inventory, Provider

@@ -1,7 +1,5 @@
 """A driver on a libvirt that answers from memory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

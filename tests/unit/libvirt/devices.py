@@ -1,7 +1,5 @@
 """Node-device documents as libvirt writes them, made of a few words."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 

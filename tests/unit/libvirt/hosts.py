@@ -1,7 +1,5 @@
 """Hosts made of documents, and the trees that they are reported as."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -116,8 +114,7 @@ def reading(text: str = "", memory_mib: int = 8192, **fields: Any) -> Reading:
         cells = None  # as at a start: nothing was read before
     host_cpu = topology.host_cpu(document)
     fact = CpuFeatures(mode="host-passthrough")
-    asked = fact.cpus_to_expand(host_cpu)
-    features = fact.guest_features(host_cpu, asked, [None] * len(asked))
+    features = fact.guest_features(host_cpu, [None] * len(fact.cpus_to_expand(host_cpu)))
     ids = document.findall("host/topology/cells/cell/cpus/cpu")
     cpus = frozenset().union(*(documents.parse_cpus(one.get("id")) for one in ids)) or frozenset(
         {0}
@@ -181,10 +178,7 @@ def report_of(tree: ProviderTree, look: Reading, **fields: Any) -> HostReport:
 
 
 def written(
-    tree: ProviderTree,
-    look: Reading,
-    allocations: Allocations | None = None,
-    **fields: Any,
+    tree: ProviderTree, look: Reading, allocations: Allocations | None = None, **fields: Any
 ) -> ProviderTree:
     """The tree after a period, begun from what Placement has by then."""
     later = ProviderTree(tree.freeze())

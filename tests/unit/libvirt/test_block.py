@@ -1,7 +1,5 @@
 """What kind of disk a file system is on, of kernels' files as they look on real machines."""
 
-from __future__ import annotations
-
 from pathlib import Path, PurePath
 
 import pytest

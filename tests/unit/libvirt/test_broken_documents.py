@@ -1,8 +1,6 @@
 """Documents that libvirt gives broken: each costs its own part only, is named, and what it said
 before stays."""
 
-from __future__ import annotations
-
 import pytest
 
 from drivers.api import ProviderTree
@@ -61,6 +59,11 @@ def report(driver, tree=None):
     return update(driver, ProviderTree((tree or new_tree()).freeze()))
 
 
+def reported(driver):
+    """It, and the tree after its report."""
+    return driver, report(driver)
+
+
 def happen(binding):
     """All that events would tell is asked for again."""
     for connection in binding.connections:
@@ -81,8 +84,7 @@ def cut(text):
 
 
 def test_all_of_it_is_reported_where_nothing_is_broken(start):
-    driver = start()
-    tree = report(driver)
+    driver, tree = reported(start())
     assert driver.degraded("host1") == {}
     assert totals(tree, NODE) == {"VCPU": 4, "MEMORY_MB": 65536, "DISK_GB": 50}
     assert {f"{NODE}_{A}", f"{NODE}_{B}", f"{NODE}_amd_sev"} < set(contents(tree))
@@ -117,8 +119,7 @@ CASES = [
 
 @pytest.mark.parametrize(("name", "kind"), CASES)
 def test_an_answer_that_breaks_changes_nothing_and_is_named(binding, start, name, kind):
-    driver = start()
-    tree = report(driver)
+    driver, tree = reported(start())
     whole = binding.answers[name]
     binding.answers[name] = BROKEN[kind](whole)
     if name in ("getDomainCapabilities", "baselineCPU"):
@@ -161,8 +162,7 @@ def test_one_that_is_broken_at_a_start_takes_nothing_from_placement(binding, sta
     ],
 )
 def test_a_whole_answer_that_lacks_what_it_had_is_none(binding, start, name, answer):
-    driver = start()
-    tree = report(driver)
+    driver, tree = reported(start())
     binding.answers[name] = answer
     assert contents(report(driver, tree)) == contents(tree)
     assert ANSWERS[name] in str(driver.degraded("host1"))
@@ -176,8 +176,7 @@ def contradiction(text):
 @pytest.mark.parametrize("option", ["off", "nested"])
 def test_cells_that_contradict_themselves_change_nothing_and_are_named(binding, start, option):
     text = f"{PCI}report_numa = {option}\nreport_hugepages = pages\n"
-    driver = start(text)
-    tree = report(driver)
+    driver, tree = reported(start(text))
     right = binding.answers["getCapabilities"]
     binding.answers["getCapabilities"] = contradiction(right)
     later = report(driver, tree)
@@ -202,8 +201,7 @@ def test_a_new_host_whose_cells_contradict_themselves_offers_no_memory_yet(bindi
 
 @pytest.mark.parametrize("name", ["maxGuests", "maxESGuests"])
 def test_a_number_of_encrypted_guests_that_is_none_is_not_no_limit(binding, start, name):
-    driver = start()
-    tree = report(driver)
+    driver, tree = reported(start())
     right = binding.answers["getDomainCapabilities"]
     binding.answers["getDomainCapabilities"] = right.replace(f"<{name}>", f"<{name}>about ")
     binding.lose_connections()
@@ -246,8 +244,7 @@ WRONG_TYPES = {
     [*((0, kind) for kind in TOO_LITTLE), *((2, kind) for kind in {**TOO_LITTLE, **WRONG_TYPES})],
 )
 def test_a_device_whose_document_breaks_stays_and_is_named(binding, start, kind, which):
-    driver = start()
-    tree = report(driver)
+    driver, tree = reported(start())
     device = binding.answers["listAllDevices"][which]
     device.problem = {**TOO_LITTLE, **WRONG_TYPES}[kind](device.XMLDesc(0))
     happen(binding)
@@ -264,8 +261,7 @@ def test_a_device_whose_document_breaks_stays_and_is_named(binding, start, kind,
 
 @pytest.mark.parametrize("kind", [*BROKEN, "sizeless"])
 def test_a_pool_whose_document_breaks_keeps_its_size(binding, start, kind):
-    driver = start()
-    tree = report(driver)
+    driver, tree = reported(start())
     (vms,) = binding.answers["listAllStoragePools"]
     whole = vms.document
     vms.document = {**BROKEN, "sizeless": lambda t: t.replace("capacity>", "room>")}[kind](whole)
@@ -282,8 +278,7 @@ def test_a_pool_whose_document_breaks_keeps_its_size(binding, start, kind):
 
 @pytest.mark.parametrize("kind", BROKEN)
 def test_a_device_of_a_guest_whose_document_breaks_is_not_given_again(binding, start, kind):
-    driver = start()
-    tree = report(driver)
+    driver, tree = reported(start())
     (one,) = binding.answers["listAllDomains"]
     one.document = BROKEN[kind](one.document)
     happen(binding)
@@ -306,8 +301,7 @@ def test_a_start_without_cells_offers_no_hugepages_as_other_memory(binding, star
 @pytest.mark.parametrize("document", ["", "rubbish <", cut(whole_host())])
 def test_a_new_host_whose_capabilities_are_broken_has_no_memory(binding, start, document):
     binding.answers["getCapabilities"] = document
-    driver = start()
-    tree = report(driver)
+    driver, tree = reported(start())
     assert set(totals(tree, NODE)) == {"VCPU", "DISK_GB"}
     assert not {name for name in tree.data(NODE).traits if name.startswith("HW_CPU_")}
     assert {"capabilities", "MEMORY_MB"} <= set(driver.degraded("host1"))

@@ -1,7 +1,5 @@
 """DISK_GB of a Ceph cluster: the command ``ceph df``, here a script that records its arguments."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

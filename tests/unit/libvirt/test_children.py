@@ -1,7 +1,5 @@
 """The writer of children: what is ours, what moves, and what is left alone."""
 
-from __future__ import annotations
-
 import copy
 from collections import Counter
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from xml.etree.ElementTree import fromstring
 
 import pytest
@@ -52,10 +50,7 @@ def test_hyperthreading_is_read_from_siblings(siblings, expected):
 
 def test_cores_are_read_from_siblings():
     document = cells("<cpu id='0' siblings='0,4'/>", "<cpu id='1' siblings='1'/>")
-    assert topology.cores(numa_cells(fromstring(document))) == {
-        frozenset({0, 4}),
-        frozenset({1}),
-    }
+    assert topology.cores(numa_cells(fromstring(document))) == {frozenset({0, 4}), frozenset({1})}
 
 
 @given(st.text(max_size=20))

@@ -1,7 +1,5 @@
 """COMPUTE_* traits of what guests can be given, held against os-traits."""
 
-from __future__ import annotations
-
 from xml.etree.ElementTree import fromstring
 
 import os_traits

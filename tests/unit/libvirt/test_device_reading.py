@@ -1,7 +1,5 @@
 """What is asked about devices, and what happens when it is not answered."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

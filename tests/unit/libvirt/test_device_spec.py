@@ -1,7 +1,5 @@
 """[pci] device_spec: whom an entry matches, and what is refused."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

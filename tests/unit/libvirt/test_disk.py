@@ -1,7 +1,5 @@
 """DISK_GB by backend, and what stands where the size is not known."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import PurePath

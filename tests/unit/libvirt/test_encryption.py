@@ -1,7 +1,5 @@
 """Memory encryption: how many guests, of which technique, and the old place on the root."""
 
-from __future__ import annotations
-
 from xml.etree.ElementTree import fromstring
 
 import pytest

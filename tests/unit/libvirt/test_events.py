@@ -1,7 +1,5 @@
 """What libvirt tells decides what is asked anew, and who is woken."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 from types import SimpleNamespace

@@ -3,8 +3,6 @@
 ``docs/libvirt/facts.rst`` is the checklist.
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import re

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from xml.etree.ElementTree import fromstring
 
 import pytest
@@ -27,13 +25,7 @@ def home(*parts):
         (["<cputune><vcpupin vcpu='0' cpuset='3-4'/></cputune>"], None),
         (["<vcpu cpuset='4-7'>2</vcpu>"], 1),
         (["<vcpu cpuset='0-7'>2</vcpu>"], None),
-        (
-            [
-                "<vcpu cpuset='0-3'>2</vcpu>",
-                "<numatune><memory nodeset='1'/></numatune>",
-            ],
-            1,
-        ),
+        (["<vcpu cpuset='0-3'>2</vcpu>", "<numatune><memory nodeset='1'/></numatune>"], 1),
         ([], None),
         (["<vcpu cpuset='rubbish'>2</vcpu>"], None),
     ],

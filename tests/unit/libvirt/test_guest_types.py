@@ -1,7 +1,5 @@
 """virt_type says what this host's guests are; a host may not be able to run them."""
 
-from __future__ import annotations
-
 from xml.etree import ElementTree as ET
 
 import pytest

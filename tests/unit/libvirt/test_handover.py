@@ -1,7 +1,5 @@
 """A CPU has one class at a time, whatever an operator changes."""
 
-from __future__ import annotations
-
 import pytest
 
 from drivers.inventory import PCPU, VCPU, InventoryPolicy

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import errno
 import os
 import sys
@@ -13,7 +11,7 @@ from drivers.errors import DriverLoadFailed, DriverNotReady
 from drivers.libvirt.connection.host import RECONNECT_PAUSE, Host, load_binding
 from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.devices.devices import list_all_guests
-from drivers.libvirt.facts import cpu_features, disk
+from drivers.libvirt.facts import disk
 from drivers.libvirt.facts.architecture import GuestType, domain_capabilities
 from drivers.libvirt.facts.cpu_features import cpu_models, expanded_cpu
 from drivers.libvirt.facts.cpus_and_memory import cpu_count, cpu_map, memory_kib
@@ -29,8 +27,7 @@ IMPATIENT = Deadlines(connect=1, call=1, keepalive_interval=5, keepalive_count=3
 
 def size_of(host: Host, path: Path) -> int:
     return host.read_files(
-        f"the file system of {path}",
-        lambda root: disk.file_system_size(below(root, path)),
+        f"the file system of {path}", lambda root: disk.file_system_size(below(root, path))
     )
 
 
@@ -40,7 +37,7 @@ def cached_bytes(host: Host, cache: Path, beside: Path) -> int:
     )
 
 
-CPU = cpu_features.CpuToExpand("<cpu/>", "x")
+CPU = ("x", "<cpu/>")
 
 
 @pytest.fixture
@@ -93,12 +90,12 @@ def test_what_can_not_change_is_asked_for_once_per_connection(host, binding):
     sources = Sources(host)
     for _ in range(3):
         cpu_models(sources, "x86_64")
-        expanded_cpu(sources, CPU)
+        expanded_cpu(sources, *CPU)
     calls = binding.calls
     assert calls.count("getCPUModelNames") == calls.count("baselineCPU") == 1
     binding.lose_connections()
     host.hostname()
-    expanded_cpu(sources, CPU)
+    expanded_cpu(sources, *CPU)
     assert calls.count("baselineCPU") == 2
 
 
@@ -225,7 +222,7 @@ def test_an_optional_answer_may_be_missing_and_its_reason_is_kept(host, binding)
 def test_what_is_asked_no_more_has_not_failed(host, binding):
     binding.refused["baselineCPU"] = FakeLibvirtError("no such model")
     sources = Sources(host)
-    expanded_cpu(sources, CPU)
+    expanded_cpu(sources, *CPU)
     assert sources.failed()
     sources.begin_period()
     assert sources.failed() == {}

@@ -1,7 +1,5 @@
 """The driver asks anew what changed, and a part that can't be read costs that part only."""
 
-from __future__ import annotations
-
 import queue
 import threading
 import uuid
@@ -13,12 +11,7 @@ from drivers.libvirt.connection.session import Deadlines
 from drivers.libvirt.driver import LibvirtDriver
 from tests.hosts import FakeHost
 from tests.unit.libvirt.devices import pci
-from tests.unit.libvirt.fake_binding import (
-    FakeDevice,
-    FakeDomain,
-    FakeLibvirt,
-    FakeLibvirtError,
-)
+from tests.unit.libvirt.fake_binding import FakeDevice, FakeDomain, FakeLibvirt, FakeLibvirtError
 from tests.unit.libvirt.hosts import NODE, update
 from tests.unit.libvirt.test_disk import pool
 from tests.waiting import eventually

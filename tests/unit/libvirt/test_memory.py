@@ -1,18 +1,19 @@
-from __future__ import annotations
-
 import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drivers.inventory import GuestCpus, InventoryPolicy
 from drivers.libvirt.facts.numa import (
+    Capacity,
+    MemoryPolicy,
     ReservedPages,
     apportion,
     hugepage_class,
-    hugepages,
     memory_mb,
 )
+from drivers.libvirt.facts.topology import Cell
 from reportclient.model import Inventory
 from reportclient.names import name_problem
 
@@ -45,18 +46,25 @@ def test_every_size_has_a_class_of_its_own_that_placement_takes(size, other):
     assert (hugepage_class(size) == hugepage_class(other)) == (size == other)
 
 
+def hugepages(pages, *reserved):
+    cell, cpus = Cell(0, frozenset(), 0, pages), GuestCpus(frozenset(), frozenset(), {})
+    memory = MemoryPolicy("pages", reserved)
+    return Capacity([cell], cpus, 0, InventoryPolicy(), memory).shares("n", "off")["n"].pages
+
+
 def test_hugepages_are_counted_in_pages_and_never_overcommitted():
-    found = hugepages({2048: 512, 1048576: 0}, {})
+    found = hugepages({2048: 512, 1048576: 0})
     assert list(found) == ["CUSTOM_HUGEPAGES_2M"]
     record = found["CUSTOM_HUGEPAGES_2M"]
     assert (record["total"], record["allocation_ratio"]) == (512, 1.0)
 
 
 def test_reserved_pages_are_configured_else_as_placement_has_them():
-    assert hugepages({2048: 512}, {2048: 5})["CUSTOM_HUGEPAGES_2M"]["reserved"] == 5
+    found = hugepages({2048: 512}, ReservedPages(0, 2048, 5))
+    assert found["CUSTOM_HUGEPAGES_2M"]["reserved"] == 5
     before = Inventory(512, reserved=9)
     for total, reserved in ((512, 9), (3, 3)):
-        record = hugepages({2048: total}, {})["CUSTOM_HUGEPAGES_2M"]
+        record = hugepages({2048: total})["CUSTOM_HUGEPAGES_2M"]
         assert Inventory.from_dict(record).with_defaults(before).reserved == reserved
 
 

@@ -1,7 +1,5 @@
 """NUMA cells as providers, and back: who has what, and who is told what can't be known."""
 
-from __future__ import annotations
-
 import pytest
 
 from drivers.api import DriverNotReady, ReshapeNeeded

@@ -1,7 +1,5 @@
 """PCI devices: who is a provider, with what class and traits, and what is left out and told."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -29,10 +27,7 @@ from tests.unit.libvirt.hosts import NODE, ROOT, new_tree, reading, report_of, t
 
 PF = "0000:81:00.0"
 VFS = [f"0000:81:02.{n}" for n in range(4)]
-CARD = [
-    pci(PF, NIC, virtual=VFS, cell=1),
-    *(pci(one, NIC_VF, physical=PF, cell=1) for one in VFS),
-]
+CARD = [pci(PF, NIC, virtual=VFS, cell=1), *(pci(one, NIC_VF, physical=PF, cell=1) for one in VFS)]
 ON_CARD, DISK_AT = f"{NODE}_{PF}", "0000:04:00.0"
 MANAGED = "COMPUTE_MANAGED_PCI_DEVICE"
 
@@ -339,10 +334,7 @@ def test_many_similar_providers_are_warned_of():
         ("off", {"host1_all_CUSTOM_PCI_10DE_1EB8": 8}),
         (
             "nested",
-            {
-                "host1_all_CUSTOM_PCI_10DE_1EB8_numa0": 4,
-                "host1_all_CUSTOM_PCI_10DE_1EB8_numa1": 4,
-            },
+            {"host1_all_CUSTOM_PCI_10DE_1EB8_numa0": 4, "host1_all_CUSTOM_PCI_10DE_1EB8_numa1": 4},
         ),
     ],
 )

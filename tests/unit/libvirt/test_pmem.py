@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from xml.etree.ElementTree import Element
+
 import pytest
 
-from drivers.libvirt.facts.pmem import missing_namespaces, pmem_inventory, pmem_labels
+from drivers.libvirt.facts.fact import ReportContext
+from drivers.libvirt.facts.pmem import Pmem, pmem_labels
 
 LABELS = pmem_labels(["128G:ns0|ns1", " small-ones : ns2 "])
 
@@ -33,10 +36,11 @@ def test_what_is_wrong_names_the_option_and_the_part(parts, words):
 
 
 def test_namespaces_of_the_host_are_counted_and_missing_ones_named():
-    found = pmem_inventory(LABELS, frozenset({"ns1", "ns9"}))
-    assert {name: r["total"] for name, r in found.items()} == {"CUSTOM_PMEM_NAMESPACE_128G": 1}
-    words = missing_namespaces(LABELS, frozenset({"ns1", "ns9"}))
-    assert words == {
+    context = ReportContext("n", Element("capabilities"))
+    found = Pmem(LABELS).build_report(frozenset({"ns1", "ns9"}), context)
+    totals = {name: record["total"] for name, record in found.inventory.items()}
+    assert totals == {"CUSTOM_PMEM_NAMESPACE_128G": 1}
+    assert found.notes == {
         "[libvirt] pmem_namespaces": "this host has no devdax namespace ns0, ns2 (it has: ns1, ns9)"
     }
-    assert missing_namespaces(LABELS, frozenset({"ns0", "ns1", "ns2"})) == {}
+    assert Pmem(LABELS).build_report(frozenset({"ns0", "ns1", "ns2"}), context).notes == {}

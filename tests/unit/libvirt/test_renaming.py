@@ -1,7 +1,5 @@
 """Which children of the root are this driver's, which are Nova's, and their names after a rename."""
 
-from __future__ import annotations
-
 import pytest
 
 from drivers.libvirt.tree.reported import child_uuid, name_now, nova_key

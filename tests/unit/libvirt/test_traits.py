@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from xml.etree.ElementTree import Element, fromstring
@@ -50,12 +48,7 @@ def test_every_x86_trait_has_a_bit_that_libvirt_calls_so():
 def test_features_decide_and_both_names_of_virtualisation_are_set():
     found = traits(INTEL, "vmx", "avx2", "pni", "unheard-of")
     there = {name for name, has in found.items() if has}
-    assert there == {
-        "HW_CPU_X86_VMX",
-        "HW_CPU_X86_INTEL_VMX",
-        "HW_CPU_X86_AVX2",
-        "HW_CPU_X86_SSE3",
-    }
+    assert there == {"HW_CPU_X86_VMX", "HW_CPU_X86_INTEL_VMX", "HW_CPU_X86_AVX2", "HW_CPU_X86_SSE3"}
     assert found["HW_CPU_X86_SVM"] is False
 
 

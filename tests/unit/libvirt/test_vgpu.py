@@ -1,7 +1,5 @@
 """vGPUs: totals, classes, limits, and the old place on the root."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -163,7 +161,7 @@ def test_one_type_without_addresses_is_the_default_of_all_other_devices(tmp_path
     text = text.replace(f"{A}, {B}\n", "\n").split("[mdev_nvidia-37]")[0]
     settings = NodeDevices.from_context(context(tmp_path, text)).mdev
     assert [kind.name for kind in settings.types] == ["nvidia-35", "nvidia-36"]
-    assert "[mdev_nvidia-37] has no device_addresses: only nvidia-35 is" in str(settings.notes)
+    assert "[mdev_nvidia-37] has no device_addresses: only nvidia-35 is" in settings.note
     listed = [*gpus(4), pci("0000:87:00.0", GPU, types={"nvidia-35": 2, "nvidia-36": 1})]
     tree = written(new_tree(), look(*listed), mdev=replace(settings, types=settings.types))
     third = f"{NODE}_pci_0000_87_00_0"

@@ -1,7 +1,5 @@
 """The watch over libvirt: changes are told once, in their order, whoever noticed them."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from pathlib import Path

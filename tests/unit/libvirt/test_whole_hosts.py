@@ -1,7 +1,5 @@
 """The whole driver, with every option, on a libvirt that answers with documents of real hosts."""
 
-from __future__ import annotations
-
 from xml.etree import ElementTree as ET
 from xml.etree.ElementTree import fromstring
 

@@ -1,7 +1,5 @@
 """What is counted, what is served, and what a probe is told; without a Placement."""
 
-from __future__ import annotations
-
 import os
 import re
 import socket
@@ -142,8 +140,7 @@ def test_calls_of_a_driver_are_counted_and_those_that_failed() -> None:
 def facts_of(status: AgentStatus | None) -> Numbers:
     """Of an agent with one root and two providers, that has just verified them."""
     placement = FakePlacement()
-    agent = Agent(placement, Small(devices("host1_dev1")))
-    agent.settle()
+    agent = Agent(placement, Small(devices("host1_dev1"))).settle()
     numbers, loop = Numbers(), Loop(idle=lambda: None)
     loop.refresh()
     numbers.registry.register(Facts(lambda: status, agent.nodes, loop))
@@ -319,9 +316,7 @@ def test_the_port_is_free_once_the_monitoring_has_ended() -> None:
     eventually(lambda: get(f"http://[::1]:{port}/healthz")[0] == 0)
 
 
-def test_the_textfile_is_world_readable_and_a_bad_place_stops_nothing(
-    tmp_path: Path, caplog: Any
-) -> None:
+def test_the_textfile_is_world_readable_and_a_bad_place_stops_nothing(tmp_path, caplog) -> None:
     mask = os.umask(0o077)
     try:
         path = tmp_path / "agent.prom"

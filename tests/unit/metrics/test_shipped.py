@@ -1,10 +1,7 @@
 """The dashboard, the alert rules and the page name metrics that there are, and all of them."""
 
-from __future__ import annotations
-
 import json
 import re
-import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +15,7 @@ from agent.metrics.monitoring import PREFIX, Facts, Numbers
 from agent.metrics.opts import MonitoringSettings
 from compute_registry import metrics as registry
 from compute_registry.metrics import RegistryMonitoring
+from tests.servers.process import completed
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SHIPPED = REPOSITORY / "etc" / "monitoring"
@@ -40,10 +38,8 @@ def families() -> dict[str, Metric]:
 
 
 def of_the_registry() -> RegistryMonitoring:
-    made = RegistryMonitoring(MonitoringSettings())
-    store: Any = SimpleNamespace(list_services=lambda **_: [], down_after=60.0)
-    made.observe(store, lambda: "")
-    return made
+    store: Any = SimpleNamespace(list_services=lambda **_: [], counts=dict)
+    return RegistryMonitoring(MonitoringSettings(), store, lambda: "")
 
 
 FAMILIES = families()
@@ -75,7 +71,7 @@ def test_what_is_shipped_asks_for_metrics_and_labels_that_there_are(where: str) 
 
 
 def labels() -> set[str]:
-    counted = [*vars(Numbers()).values(), *vars(of_the_registry().numbers).values()]
+    counted = [*vars(Numbers()).values(), *vars(of_the_registry()).values()]
     of_counters = {name for one in counted for name in getattr(one, "_labelnames", ())}
     read = {"node", "check", "source", "version", "state", "status"}
     return of_counters | read
@@ -123,7 +119,7 @@ def test_every_metric_is_looked_at_by_a_test(name: str) -> None:
 @pytest.mark.needs("promtool")
 def test_promtool_takes_the_rules_and_each_alert_fires_when_it_should() -> None:
     for command in (["check", "rules", str(RULES)], ["test", "rules", *map(str, CASES)]):
-        ran = subprocess.run(["promtool", *command], capture_output=True, text=True, timeout=300)
+        ran = completed("promtool", *command)
         assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
@@ -136,7 +132,7 @@ def test_promtool_can_read_each_query_of_the_dashboard(tmp_path: Path) -> None:
     path = tmp_path / "panels.yml"
     path.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": recorded}]}))
     command = ["promtool", "check", "rules", str(path)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    ran = completed(*command)
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 

@@ -1,7 +1,5 @@
 """What provider files assert on a tree: on which provider, and what is left out with a problem."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from agent.ownership.ledger import Ledger

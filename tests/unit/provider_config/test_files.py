@@ -1,7 +1,5 @@
 """What is wrong with provider files is said with file, line and path; what is not, is read."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os
@@ -159,6 +157,16 @@ def test_a_likely_slip_in_a_newer_minor_version_may_be_a_new_key() -> None:
 
 # -- what is refused
 
+SLOT, WHOLE = (
+    ":4: providers[0].inventories.additional[0]",
+    "has to be a whole number from 1 to 2147483647",
+)
+
+
+def slot(record: str, name: str = "CUSTOM_A") -> str:
+    """A file with one class."""
+    return entry(f"inventories: {{additional: [{{{name}: {{{record}}}}}]}}")
+
 
 @pytest.mark.parametrize(
     ("text", "said"),
@@ -211,42 +219,29 @@ def test_a_likely_slip_in_a_newer_minor_version_may_be_a_new_key() -> None:
             "A-Z, 0-9 and _, at most 255 characters, not 'HW_CPU_X86_AVX'",
         ),
         (
-            entry("inventories: {additional: [{VCPU: {total: 1}}]}"),
-            ":4: providers[0].inventories.additional[0].VCPU: has to be a custom resource class: "
-            "CUSTOM_ and then A-Z, 0-9 and _, at most 255 characters",
+            slot("total: 1", "VCPU"),
+            f"{SLOT}.VCPU: has to be a custom resource class: CUSTOM_ and then A-Z, 0-9 and _, "
+            "at most 255 characters",
+        ),
+        (slot("reserved: 1"), f"{SLOT}.CUSTOM_A: 'total' is missing"),
+        (slot("total: 0"), f"{SLOT}.CUSTOM_A.total: {WHOLE}, not 0"),
+        (slot("total: true"), f"{SLOT}.CUSTOM_A.total: {WHOLE}, not true"),
+        (
+            slot("total: 4, reserved: 5"),
+            f"{SLOT}.CUSTOM_A: reserved is 5, it has to be from 0 to the total, 4",
         ),
         (
-            entry("inventories: {additional: [{CUSTOM_A: {reserved: 1}}]}"),
-            ":4: providers[0].inventories.additional[0].CUSTOM_A: 'total' is missing",
+            slot("total: 4, allocation_ratio: .nan"),
+            f"{SLOT}.CUSTOM_A: allocation_ratio is nan, it has to be above 0 and at most 3.40282e+38",
         ),
         (
-            entry("inventories: {additional: [{CUSTOM_A: {total: 0}}]}"),
-            ":4: providers[0].inventories.additional[0].CUSTOM_A.total: has to be a whole number "
-            "from 1 to 2147483647, not 0",
+            slot("total: 4, size: 5"),
+            f"{SLOT}.CUSTOM_A.size: unknown key; known are allocation_ratio, max_unit, min_unit, "
+            "reserved, step_size, total",
         ),
         (
-            entry("inventories: {additional: [{CUSTOM_A: {total: true}}]}"),
-            ":4: providers[0].inventories.additional[0].CUSTOM_A.total: has to be a whole number "
-            "from 1 to 2147483647, not true",
-        ),
-        (
-            entry("inventories: {additional: [{CUSTOM_A: {total: 4, reserved: 5}}]}"),
-            ":4: providers[0].inventories.additional[0].CUSTOM_A: reserved is 5, it has to be "
-            "from 0 to the total, 4",
-        ),
-        (
-            entry("inventories: {additional: [{CUSTOM_A: {total: 4, allocation_ratio: .nan}}]}"),
-            ":4: providers[0].inventories.additional[0].CUSTOM_A: allocation_ratio is nan, it has "
-            "to be above 0 and at most 3.40282e+38",
-        ),
-        (
-            entry("inventories: {additional: [{CUSTOM_A: {total: 4, size: 5}}]}"),
-            ":4: providers[0].inventories.additional[0].CUSTOM_A.size: unknown key; known are "
-            "allocation_ratio, max_unit, min_unit, reserved, step_size, total",
-        ),
-        (
-            entry("inventories: {additional: [{CUSTOM_A: {total: 1}}, {CUSTOM_A: {total: 2}}]}"),
-            ":4: providers[0].inventories.additional[1].CUSTOM_A: is listed twice, first at a.yaml:4",
+            slot("total: 1}}, {CUSTOM_A: {total: 2"),
+            f"{SLOT[:-2]}1].CUSTOM_A: is listed twice, first at a.yaml:4",
         ),
         (
             entry("traits: {}", whom="uuid: 1234"),
@@ -357,9 +352,7 @@ def test_what_can_not_be_read_is_named_with_all_else(tmp_path: Path) -> None:
     ]
 
 
-def test_what_was_kept_and_is_damaged_is_not_believed(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_was_kept_and_is_damaged_is_not_believed(tmp_path, caplog) -> None:
     files = tmp_path / "files"
     files.mkdir()
     (files / "a.yaml").write_text(FULL)
@@ -384,9 +377,7 @@ def test_who_only_looks_writes_nothing(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["files"]
 
 
-def test_files_in_use_are_told_when_they_change_and_not_again(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_files_in_use_are_told_when_they_change_and_not_again(tmp_path, caplog) -> None:
     caplog.set_level(logging.INFO)
     (tmp_path / "a.yaml").write_text(FULL)
     (tmp_path / "state").mkdir()

@@ -1,7 +1,5 @@
 """Registries and agents in memory, that record what they are asked."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any

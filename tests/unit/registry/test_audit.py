@@ -1,7 +1,5 @@
 """CADF events of the REST interface, where [audit] is enabled."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

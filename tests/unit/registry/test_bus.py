@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import threading
+import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -51,9 +53,13 @@ def endpoint() -> Endpoint:
 
 
 @pytest.fixture
-def client(endpoint: Endpoint, transport: Callable[[str], Any]) -> Iterator[RpcClient]:
-    bus = transport("kombu+memory://")
-    server = RpcServer(bus, Target(topic="t", server="one"), [endpoint])
+def server(endpoint: Endpoint, transport: Callable[[str], Any]) -> RpcServer:
+    return RpcServer(transport("kombu+memory://"), Target(topic="t", server="one"), [endpoint])
+
+
+@pytest.fixture
+def client(endpoint: Endpoint, server: RpcServer) -> Iterator[RpcClient]:
+    bus = server.transport
     server.at_once = frozenset({"note"})
     server.on_answered = lambda name, outcome, _: endpoint.outcomes.append((name, outcome))
     server.start()
@@ -150,6 +156,15 @@ def test_no_message_stops_a_server(client: RpcClient, caplog: pytest.LogCaptureF
     assert "Unexpected exception" not in caplog.text, "oslo.messaging's, before it sleeps"
 
 
+def test_a_message_has_no_key_that_says_how_it_was_checked(
+    client: RpcClient, endpoint: Endpoint
+) -> None:
+    call = {"method": "double", "args": {"number": 1}, "namespace": "n", "version": "1.0"}
+    send(json.dumps(call | {"_refusal": "x", "_checked_method": "y"}).encode())
+    eventually(lambda: endpoint.outcomes == [("double", "ok")])
+    assert client.call("double", number=2) == 4
+
+
 def test_a_call_that_fails_at_once_does_not_stop_the_listener(
     client: RpcClient, endpoint: Endpoint
 ) -> None:
@@ -165,3 +180,78 @@ def test_a_name_that_is_no_method_makes_no_name_in_the_metrics(
     with pytest.raises(Exception, match=method):
         client.call(method)
     assert endpoint.outcomes[-1] == ("unknown", "refused")
+
+
+def test_oslo_messaging_has_all_private_names_that_are_used(
+    client: RpcClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    client.call("note", value=1, answered=False)
+    assert client.call("double", number=2) == 4
+    logged = [*caplog.get_records("setup"), *caplog.records]
+    assert [each.getMessage() for each in logged if "oslo.messaging" in each.getMessage()] == []
+
+
+def test_more_calls_than_can_run_wait_at_the_broker(
+    endpoint: Endpoint, transport: Callable[[str], Any]
+) -> None:
+    bus, asked = transport("kombu+memory://"), list[str]()
+    bus.conf.set_override("executor_thread_pool_size", 1)
+    server = RpcServer(bus, Target(topic="full", server="one"), [endpoint])
+    server.permit = Noting(asked)
+    server.start()
+    assert server.serving.wait(60)
+    bus.conf.clear_override("executor_thread_pool_size")
+    client = RpcClient(bus, Target(topic="full", version="1.0", namespace="n"), timeout=60.0)
+    for _ in range(6):
+        client.call("hang", answered=False)
+    eventually(lambda: len(asked) == 3, 60)  # one runs, one has its turn, one waits for it
+    time.sleep(0.5)
+    assert len(asked) == 3
+    endpoint.hold.set()
+    eventually(lambda: len(asked) == 6, 60)
+    assert server.stop(60)
+
+
+@dataclass
+class Noting:
+    """Permits all calls; ``asked`` gets their methods."""
+
+    asked: list[str]
+
+    def __call__(self, method: str, *_: object) -> None:
+        self.asked.append(method)
+
+    def signed(self, _: object, answer: object) -> object:
+        return answer
+
+
+def test_a_call_whose_check_fails_is_refused_and_stops_nothing(
+    client: RpcClient, server: RpcServer
+) -> None:
+    def permit(method: str, *_: object) -> None:
+        raise KeyError(method)
+
+    server.permit = permit  # type: ignore[assignment]
+    with pytest.raises(RemoteFault, match="could not be checked"):
+        client.call("double", number=1)
+    server.permit = None
+    assert client.call("double", number=1) == 2
+
+
+def test_a_server_that_could_start_no_thread_for_a_while_runs_the_calls_then(
+    client: RpcClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many failures as it has threads, and more."""
+    left, start = [None] * 70, threading.Thread.start
+
+    def limited(thread: threading.Thread) -> None:
+        if thread.name.startswith("rpc t") and left:
+            left.pop()
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    for _ in range(80):
+        client.call("fail", answered=False)
+    assert client.call("double", number=2) == 4
+    assert not left

@@ -1,7 +1,5 @@
 """Who is called when a host is switched, and who is not, and what is said about it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -48,9 +46,7 @@ class Busy(OneRecord):
         lambda control: control.force_down("host1", NOBODY, forced_down=True),
     ],
 )
-def test_a_change_names_the_version_that_was_read_and_is_tried_again(
-    change,
-) -> None:
+def test_a_change_names_the_version_that_was_read_and_is_tried_again(change) -> None:
     """So that a message that is delivered late, or twice, does not undo a later change."""
     registry = Busy(record(), log := [])
     registry.reads = 2
@@ -72,7 +68,7 @@ def test_a_host_that_is_up_has_its_record_changed_first_and_is_then_called() -> 
         "host1", disabled=True, reason="new disks"
     )
     assert log == [("record", "host1", True, "new disks"), ("call", "host1", False)]
-    assert (done.called, done.answer, done.why_not) == (True, "disabled", None)
+    assert (done.answer, done.outcome) == ("disabled", "called and answered: disabled")
     assert done.record.disabled
 
 
@@ -83,8 +79,6 @@ def test_a_host_that_is_up_has_its_record_changed_first_and_is_then_called() -> 
         ({"forced_down": True}, "forced down"),
         ({"last_seen": None, "silent_for": None}, "never been up"),
         ({"rpc_version": None}, "is not known"),
-        ({"rpc_version": "newest"}, "is not known"),
-        ({"rpc_version": "4.23"}, "older than 5.0"),
     ],
 )
 def test_others_have_only_their_record_changed_and_it_is_said_why(
@@ -94,8 +88,8 @@ def test_others_have_only_their_record_changed_and_it_is_said_why(
     registry = OneRecord(record(**fields), log)
     done = Control(registry, Agents(log)).switch("host1", disabled=True)
     assert log == [("record", "host1", True, None)]
-    assert (done.called, done.answer) == (False, None)
-    assert why in done.why_not
+    assert done.answer is None and done.outcome.startswith("not called: ")
+    assert why in done.outcome
 
 
 def test_a_host_is_called_once_it_is_no_longer_forced_down() -> None:
@@ -112,21 +106,20 @@ def test_a_host_is_called_once_it_is_no_longer_forced_down() -> None:
 
 @pytest.mark.parametrize(
     "fields",
-    [{"rpc_version": text} for text in ("5.0", "5.13", "6.0", "10.2")] + [{"silent_for": 61.0}],
+    [{"rpc_version": "5.0"}, {"rpc_version": "10.2"}, {"silent_for": 61.0}],
 )
-def test_versions_are_compared_as_numbers_and_silence_is_configured(
+def test_an_agent_that_answers_calls_is_called_by_the_silence_configured(
     fields: dict[str, object],
 ) -> None:
     control = Control(OneRecord(record(**fields), []), Agents([]), down_after=90.0)
-    assert control.switch("host1", disabled=False).called
+    assert control.switch("host1", disabled=False).answer == "enabled"
 
 
 def test_a_call_that_fails_leaves_the_record_and_is_reported() -> None:
     log: list[object] = []
     agents = Agents(log, fails=RuntimeError("no answer in 60 s"))
     done = Control(OneRecord(record(), log), agents).switch("host1", disabled=True)
-    assert (done.called, done.answer) == (True, None)
-    assert "no answer in 60 s" in done.why_not
+    assert done.answer is None and done.outcome.startswith("called, no answer in 60 s")
     assert done.record.disabled
 
 
@@ -135,8 +128,7 @@ def test_without_a_message_bus_nobody_is_called_whatever_the_agent_reports(
     version: str | None,
 ) -> None:
     done = Control(OneRecord(record(rpc_version=version), []), None).switch("host1", disabled=False)
-    assert not done.called
-    assert "message bus" in done.why_not
+    assert done.outcome.startswith("not called: no message bus")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Silence counts only while this registry can be heard by itself."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 
@@ -62,8 +60,9 @@ def test_a_message_of_somebody_else_is_no_echo(echo: Echo) -> None:
     assert not echo.is_heard()
 
 
-def test_a_broker_that_is_away_is_no_echo(echo: Echo, bus: Bus) -> None:
-    bus.error = TransportUnavailable("away")
+@pytest.mark.parametrize("error", [TransportUnavailable("away"), RuntimeError("no new thread")])
+def test_an_echo_that_can_not_be_sent_is_no_echo(echo: Echo, bus: Bus, error: Exception) -> None:
+    bus.error = error
     echo.send()
     assert not echo.is_heard()
 

@@ -1,19 +1,14 @@
-"""The fleet's database: whatever fails in a connection it is away, and which schema it has."""
-
-from __future__ import annotations
+"""The fleet's database: whatever fails in a connection it is away."""
 
 import logging
 import sqlite3
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from alembic.script import ScriptDirectory
 
 from agent.registry.errors import RegistryUnavailable
 from compute_registry.database import fleet_database
-from compute_registry.database.fleet_database import NEWEST, FleetDatabase
-from compute_registry.database.migrate import config
+from compute_registry.database.fleet_database import FleetDatabase
 from tests.registries import watched_registry
 from tests.unit.registry.fakes import EmptyDatabase
 
@@ -52,7 +47,7 @@ def test_any_error_of_a_new_connection_is_an_error_of_the_database(
     with pytest.raises(RegistryUnavailable, match="can't open a connection: ."):
         server.ask()
     with pytest.raises(RegistryUnavailable, match="check that the database is up"):
-        server.database.upgrade()
+        server.database.prepare()
 
 
 def test_a_connection_that_was_lost_while_it_was_opened_is_opened_again() -> None:
@@ -65,24 +60,6 @@ def test_an_error_of_the_work_itself_stays_what_it_is() -> None:
 
     with pytest.raises(NotImplementedError):
         Server().database.run(work)
-
-
-def test_the_newest_migration_is_the_one_that_is_named() -> None:
-    assert ScriptDirectory.from_config(config()).get_heads() == [NEWEST]
-
-
-def test_only_an_older_schema_is_migrated(tmp_path: Path) -> None:
-    engine = sa.create_engine(f"sqlite:///{tmp_path}/registry.sqlite")
-    fleet = FleetDatabase(engine)
-    assert not fleet.is_newest()
-    with engine.begin() as connection:
-        connection.exec_driver_sql("CREATE TABLE alembic_version (version_num TEXT)")
-        connection.exec_driver_sql("INSERT INTO alembic_version VALUES ('0000')")
-    for version, is_newest in {"0000": False, NEWEST: True, "9999": True}.items():
-        with engine.begin() as connection:
-            connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{version}'")
-        assert fleet.is_newest() == is_newest
-    engine.dispose()
 
 
 def test_a_database_that_is_lost_and_back_is_a_line_each_whoever_asks(

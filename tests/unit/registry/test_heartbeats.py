@@ -1,7 +1,5 @@
 """Heartbeats that report nothing new: recorded together, answered only by a call where needed."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 from typing import Any
@@ -26,7 +24,10 @@ class Agents:
         self.called: list[tuple[str, bool, int]] = []
         self.fails: Exception | None = None
 
-    def repeat_host_enabled(self, host: str, enabled: bool, record_version: int) -> None:
+    def set_host_enabled(
+        self, host: str, enabled: bool, *, record_version: int, answered: bool
+    ) -> None:
+        assert not answered
         self.called.append((host, enabled, record_version))
         if self.fails is not None:
             raise self.fails
@@ -38,7 +39,7 @@ class Site:
         self.database = MemoryDatabase(lambda: self.now)
         self.store, self.agents = registry_at(self.database), Agents()
         self.endpoint = RegistryEndpoint(self.store)
-        self.heartbeats = Heartbeats(self.store, self.endpoint.received, self.agents, lambda: True)
+        self.heartbeats = Heartbeats(self.store, self.endpoint.received, self.agents, lambda: "")
         for host in ("host1", "host2"):
             self.endpoint.heartbeat({}, host=host, address=f"{host}'s", roots=[])
 
@@ -72,9 +73,7 @@ def test_the_agent_of_a_record_that_it_has_not_seen_is_called_each_time(site: Si
     assert site.agents.called == [("host2", False, version)] * 2
 
 
-def test_a_hundred_heartbeats_take_three_statements(
-    site: Site,
-) -> None:
+def test_a_hundred_heartbeats_take_three_statements(site: Site) -> None:
     sent: list[str] = []
     engine = site.database.engine
     sa.event.listen(engine, "before_cursor_execute", lambda *args: sent.append(args[2]))
@@ -91,9 +90,7 @@ def test_a_host_gets_its_record_by_an_answered_heartbeat_only(site: Site) -> Non
         site.store.get_service("host3")
 
 
-def test_heartbeats_are_lost_while_the_database_is_away_and_count_later(
-    site: Site,
-) -> None:
+def test_heartbeats_are_lost_while_the_database_is_away_and_count_later(site: Site) -> None:
     site.database.away = True
     site.now += 61
     site.beat("host1", "host2")

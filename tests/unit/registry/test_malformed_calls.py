@@ -1,18 +1,20 @@
 """A malformed message is dropped at the door; nothing that it contains raises into oslo.messaging."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from amqp.exceptions import PreconditionFailed
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.bus.incoming import DEEPEST, LARGEST, Malformed, check_call, check_reply
-from agent.bus.listener import refuse_malformed
+from agent.bus.errors import WAITED
+from agent.bus.incoming import DEEPEST, Malformed, check_call, check_reply
+from agent.bus.listener import WAKES_EVERY, Arrivals, describe
 from tests.malformed import CALLS, REFUSED
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=300)
@@ -70,7 +72,17 @@ def test_a_message_may_have_some_levels() -> None:
         check_call(NOVA | {"args": {"a": [[[value]]]}})
 
 
+@pytest.mark.parametrize("value", [date(2026, 1, 1), Decimal(1), b"a", (1,)])
+def test_a_value_that_json_can_not_write_is_malformed(value: object) -> None:
+    for call in (NOVA | {"args": {"a": [{"b": value}]}}, NOVA | {"_context_a": value}):
+        with pytest.raises(Malformed, match=f"type {type(value).__name__}"):
+            check_call(call)
+
+
 # -- the door
+
+
+LARGEST = 1000
 
 
 @dataclass
@@ -79,6 +91,7 @@ class Raw:
 
     body: bytes = b"{}"
     headers: dict[str, str] | None = None
+    delivery_info: dict[str, Any] = field(default_factory=dict)
     delivery_tag: int = 7
 
 
@@ -93,11 +106,13 @@ class Message(dict[str, Any]):
         assert self.acknowledged == 1, "a second time closes the channel"
 
 
-@dataclass
+@dataclass(eq=False)
 class Consumer:
     """oslo.messaging's; ``parsed`` and ``received`` are what came through."""
 
     error: Exception | None = None
+    waiting: int = 0
+    queue_name: str = "t.one"
     parsed: list[Raw] = field(default_factory=list)
     received: list[Message] = field(default_factory=list)
 
@@ -105,8 +120,13 @@ class Consumer:
         self.callback: Callable[[Message], None] = self._receive
         self._callback: Callable[[Raw], None] = self.parsed.append
 
-    def deliver(self, raw: Raw) -> None:
+    def deliver(self, raw: Raw, message: Message | None = None) -> None:
         self._callback(raw)
+        if message is not None:
+            self.callback(message)
+
+    def declare(self, _: object) -> None:
+        """Nothing is declared."""
 
     def _receive(self, message: Message) -> None:
         message.acknowledge()
@@ -122,24 +142,33 @@ class Listener:
     consumer: Consumer
     compression: str | None = None
     acknowledged: list[int] = field(default_factory=list)
+    consumed: list[float] = field(default_factory=list)
+    error: Exception | None = None
 
     def __post_init__(self) -> None:
         rabbit = SimpleNamespace(kombu_compression=self.compression)
-        self.driver = SimpleNamespace(
-            conf=SimpleNamespace(oslo_messaging_rabbit=rabbit),
-            missing_destination_retry_timeout=60.0,
+        driver = SimpleNamespace(conf=SimpleNamespace(oslo_messaging_rabbit=rabbit))
+        self.connection = SimpleNamespace(
+            _consumers={self.consumer: "1"},
+            consume=self._consume,
+            channel=SimpleNamespace(queue_declare=self._declare),
         )
-        connection = SimpleNamespace(_consumers={self.consumer: "1"})
-        conn = SimpleNamespace(connection=connection)
-        self._poll_style_listener = SimpleNamespace(driver=self.driver, conn=conn)
-        refuse_malformed(self)
+        conn = SimpleNamespace(connection=self.connection)
+        self._poll_style_listener = SimpleNamespace(driver=driver, conn=conn)
+        self.arrivals = Arrivals(self, "t.one", LARGEST)
 
-    def deliver(self, raw: Raw) -> None:
+    def _declare(self, queue: str, *, passive: bool) -> SimpleNamespace:
+        assert (queue, passive) == ("t.one", True)
+        return SimpleNamespace(message_count=self.consumer.waiting)
+
+    def _consume(self, timeout: float) -> None:
+        self.consumed.append(timeout)
+        if self.error is not None:
+            raise self.error
+
+    def deliver(self, raw: Raw, message: Message | None = None) -> None:
         raw.channel = SimpleNamespace(basic_ack=self.acknowledged.append)  # type: ignore[attr-defined]
-        self.consumer.deliver(raw)
-
-
-Consumer.__hash__ = object.__hash__  # type: ignore[method-assign]  # a key, as oslo.messaging's
+        self.consumer.deliver(raw, message)
 
 
 def message(**fields: Any) -> Message:
@@ -187,9 +216,60 @@ def test_a_message_that_is_too_large_or_may_become_so_is_not_parsed(
     assert listener.acknowledged == ([] if taken else [raw.delivery_tag])
 
 
-def test_an_answer_is_tried_once_since_its_sender_chooses_the_queue() -> None:
-    assert Listener(Consumer()).driver.missing_destination_retry_timeout == 0
+def waited(listener: Listener, raw: Raw | None = None) -> bool:
+    """Whether a call that is delivered now counts as one that waited."""
+    listener.deliver(raw or Raw(), message(method="a"))
+    return listener.consumer.received[-1].get(f"_context_{WAITED}", False)
 
 
-def test_a_listener_without_rabbitmq_is_left_alone() -> None:
-    refuse_malformed(SimpleNamespace())
+def test_as_many_deliveries_as_a_declared_queue_had_have_waited() -> None:
+    listener = Listener(consumer := Consumer(waiting=2))
+    listener.deliver(Raw(b" " * (LARGEST + 1)))  # dropped, and one of the two
+    assert [waited(listener) for _ in range(3)] == [True, False, False]
+    assert waited(listener, Raw(delivery_info={"redelivered": True}))
+    consumer.waiting = 1
+    consumer.declare(listener.connection)  # after a reconnection
+    assert [waited(listener) for _ in range(2)] == [True, False]
+
+
+def test_once_nothing_is_delivered_no_later_call_has_waited() -> None:
+    """A call in the queue may have expired after it was counted."""
+    listener = Listener(Consumer(waiting=5), error=TimeoutError())
+    with pytest.raises(TimeoutError):
+        listener.connection.consume(timeout=0.001)
+    assert not waited(listener)
+
+
+def test_a_server_waits_for_the_next_message_rather_than_a_millisecond() -> None:
+    listener = Listener(Consumer())
+    listener.connection.consume(timeout=0.001)
+    assert listener.consumed == [WAKES_EVERY]
+
+
+REPLACED = (
+    "Queue.declare: (406) PRECONDITION_FAILED - inequivalent arg 'x-max-length' for queue "
+    "'compute' in vhost '/': received none but current is the value '1' of type 'signedint'"
+)
+
+
+def test_a_queue_that_another_has_replaced_is_named_with_the_command() -> None:
+    listener = Listener(Consumer(), error=PreconditionFailed(REPLACED))
+    for error, problem in ((listener.error, True), (TimeoutError(), False)):
+        listener.error = error
+        with pytest.raises(type(error)):
+            listener.connection.consume()
+        assert bool(listener.arrivals.problem) is problem
+    text = describe(Exception(REPLACED))
+    assert text.startswith("queue compute has another x-max-length than this service declares")
+    assert text.endswith("rabbitmqctl delete_queue -p / compute")
+    exchange = REPLACED.replace("queue 'compute'", "exchange 'nova'")
+    assert describe(Exception(exchange)).endswith("delete exchange name=nova")
+
+
+def test_an_oslo_messaging_with_other_names_is_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert Arrivals(SimpleNamespace(), "t.one", LARGEST).is_connected()
+    (text,) = caplog.messages
+    assert "malformed calls are not dropped" in text
+    assert "no attribute '_poll_style_listener'" in text

@@ -1,9 +1,6 @@
 """What a configuration file says about the registry, and what is wrong with it."""
 
-from __future__ import annotations
-
 import stat
-import subprocess
 import sys
 from collections.abc import Callable
 from io import StringIO
@@ -15,11 +12,12 @@ import pytest
 from agent.bus.signing import host_key
 from agent.registry import opts
 from compute_registry import config, service
+from tests.servers.process import completed
 
 
 def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
     path = tmp_path / "r.conf"
-    path.write_bytes(b"[registry]\nbinary = caf\xe9\n")
+    path.write_bytes(b"[registry]\nrest_bind = caf\xe9\n")
     for file, said in (
         (path, "a configuration file is not UTF-8 text"),
         (tmp_path, f"^{tmp_path}: Is a dir"),
@@ -38,7 +36,7 @@ def load(tmp_path: Path, text: str) -> opts.RegistrySettings:
 def test_by_default_there_is_no_registry(tmp_path: Path) -> None:
     found = load(tmp_path, "")
     assert found.connection == ""
-    assert (found.access, found.rest_port, found.auth_strategy) == ("direct", None, "keystone")
+    assert (found.access, found.rest_port, found.auth_strategy) == ("direct", 0, "keystone")
     assert (found.down_after, found.report_interval) == (60.0, 10.0)
 
 
@@ -158,13 +156,10 @@ def test_a_port_that_is_none_is_one_line_with_option_and_file_and_no_retry(
     path = tmp_path / "r.conf"
     path.write_text(f"# a comment\n[DEFAULT]\nstate_path = {tmp_path}\n{text}\n")
     module = {"registry": "compute_registry.service", "agent": "agent.main"}[program]
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", f"from {module} import main; main()"]
+    done = completed(
+        *[sys.executable, "-W", "ignore", "-c", f"from {module} import main; main()"]
         + ["--config-file", str(path)],
-        capture_output=True,
-        text=True,
         timeout=120,
-        check=False,
     )
     assert done.returncode == 2, done.stderr  # RestartPreventExitStatus of both units
     assert "Traceback" not in done.stderr

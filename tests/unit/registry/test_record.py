@@ -1,7 +1,5 @@
 """What a record says about its service, and how records travel."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -117,9 +115,7 @@ def test_an_error_of_a_newer_version_is_still_one_of_the_registry() -> None:
         wire.value_of({"error": {"kind": "FullMoon", "text": "full moon"}})
 
 
-def test_the_address_changes_with_a_reboot_and_not_with_a_restart(
-    tmp_path: Path,
-) -> None:
+def test_the_address_changes_with_a_reboot_and_not_with_a_restart(tmp_path: Path) -> None:
     boot = tmp_path / "proc/sys/kernel/random/boot_id"
     boot.parent.mkdir(parents=True)
     boot.write_text("one\n")

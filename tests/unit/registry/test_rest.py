@@ -1,11 +1,8 @@
 """os-services as HTTP has it, over a registry in memory."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +17,7 @@ from agent.registry.control import Control
 from compute_registry.rest.policy import allowed_by_policy
 from compute_registry.web import RequestIds, registry_app
 from tests.registries import registry_at
+from tests.servers.process import completed
 from tests.servers.reference import reference_python
 from tests.unit.registry.fakes import Agents, OneRecord, record
 
@@ -162,7 +160,6 @@ def test_a_wrong_body_is_refused_and_changes_nothing(body: object) -> None:
     ("method", "path", "status"),
     [
         ("GET", "/v2.1/servers", 404),
-        ("GET", "/fleet", 404),
         ("GET", f"/v2.1/os-services/{OTHER}", 404),
         ("PUT", f"/v2.1/os-services/{OTHER}", 404),
         ("DELETE", f"/v2.1/os-services/{OTHER}", 404),
@@ -249,9 +246,7 @@ def test_wrong_older_calls_are_refused(
 
 
 @pytest.mark.parametrize("version", ["2.11", "2.52"])
-def test_before_uuids_a_service_is_forced_down_by_action_deleted_by_number(
-    version: str,
-) -> None:
+def test_before_uuids_a_service_is_forced_down_by_action_deleted_by_number(version: str) -> None:
     api = Api()
     for forced_down in (True, False):
         body = HOST | {"forced_down": forced_down}
@@ -288,7 +283,6 @@ def test_forced_down_may_be_a_text_as_with_nova(said: str) -> None:
         ("/os-services?mood=fine", "2.75", 400),
         ("/os-services?mood", "2.75", 400),
         ("/os-services?host=host1&binary=nova-compute", "2.104", 200),
-        ("/os-services?" + "&".join(f"a{n}=1" for n in range(50)), "2.1", 400),
     ],
 )
 def test_unknown_query_parameters_are_refused_from_novas_version_on(
@@ -390,14 +384,8 @@ def test_answers_have_the_fields_that_nova_allows_and_demands(schema: str, answe
 @pytest.mark.slow
 @pytest.mark.needs("nova")
 def test_answers_have_the_shapes_that_nova_has_schemas_for() -> None:
-    done = subprocess.run(
-        [str(reference_python()), "-W", "ignore", "-c", NOVA_CHECKS],
-        input=json.dumps(answers()),
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
+    asked = (reference_python(), "-W", "ignore", "-c", NOVA_CHECKS)
+    done = completed(*asked, input=json.dumps(answers()))
     assert done.returncode == 0, done.stderr
     if os.environ.get("COMPUTE_AGENT_WRITE_NOVA_FIELDS"):
         NOVA_FIELDS.write_text(done.stdout)
@@ -410,7 +398,7 @@ def test_answers_have_the_shapes_that_nova_has_schemas_for() -> None:
 def test_the_answer_says_what_became_of_the_call_to_the_agent() -> None:
     api = Api()
     api("PUT", f"/v2.1/os-services/{UUID}", {"status": "disabled"}, "2.53")
-    assert api.headers["X-Compute-Agent"] == "called, answered disabled"
+    assert api.headers["X-Compute-Agent"] == "called and answered: disabled"
     api = Api(silent_for=100.0)
     api("PUT", f"/v2.1/os-services/{UUID}", {"status": "disabled"}, "2.53")
     assert api.headers["X-Compute-Agent"].startswith("not called: host1 is down")

@@ -1,7 +1,5 @@
 """compute-registry's samples of a configuration and a policy are what the code says."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sysconfig

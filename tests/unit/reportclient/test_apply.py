@@ -1,7 +1,5 @@
 """apply: what becomes of a plan when Placement refuses, fails or changes in between."""
 
-from __future__ import annotations
-
 import pytest
 
 from reportclient.apply import FAULTS, Outcome, apply, batches, subject_of
@@ -68,9 +66,7 @@ def sent(placement: FakePlacement) -> list[str]:
     [AlreadyThere("x"), Conflict("x"), NotFound("x"), Unreachable("x")],
     ids=lambda error: type(error).__name__,
 )
-def test_an_error_that_only_a_read_explains_ends_the_plan(
-    placement: FakePlacement, error: PlacementError
-) -> None:
+def test_an_error_that_only_a_read_explains_ends_the_plan(placement, error: PlacementError) -> None:
     placement.fail_next("PUT", "traits$", error)
     outcome = applied(placement, NO_TRAITS, INVENTORY)
     assert (outcome.stopped_by, outcome.stopped_at) == (error, NO_TRAITS)
@@ -106,9 +102,7 @@ def faults(placement: FakePlacement, number: int) -> None:
         placement.fail_next("PUT", "traits$", ServerFault("x"))
 
 
-def test_a_provider_that_placement_fails_at_leaves_the_view_uncertain(
-    placement: FakePlacement,
-) -> None:
+def test_a_provider_that_placement_fails_at_leaves_the_view_uncertain(placement) -> None:
     faults(placement, 1)
     outcome = applied(placement, NO_TRAITS, INVENTORY)
     assert outcome.refused == {ROOT: NO_TRAITS}
@@ -160,9 +154,7 @@ def test_traits_wait_for_a_name_that_could_not_be_made(placement: FakePlacement)
     assert outcome.failed.keys() == {"trait CUSTOM_A", ROOT} and len(sent(placement)) == 1
 
 
-def test_a_trait_that_was_refused_holds_up_no_class_of_the_same_name(
-    placement: FakePlacement,
-) -> None:
+def test_a_trait_that_was_refused_holds_up_no_class_of_the_same_name(placement) -> None:
     placement.fail_next("PUT", "/traits/CUSTOM_A", Forbidden("x"))
     of_one_name = SetInventory(OTHER, {"CUSTOM_A": Inventory(1)})
     outcome = applied(placement, EnsureTrait("CUSTOM_A"), EnsureClass("CUSTOM_A"), of_one_name)
@@ -204,9 +196,7 @@ SINGLY = [f"PUT /resource_providers/{uuid}/inventories" for uuid in (ROOT, OTHER
 
 
 @pytest.mark.parametrize("error", [Conflict("x"), Unreachable("x")])
-def test_a_conflict_of_a_bulk_write_ends_the_plan(
-    placement: FakePlacement, error: PlacementError
-) -> None:
+def test_a_conflict_of_a_bulk_write_ends_the_plan(placement, error: PlacementError) -> None:
     placement.fail_next("POST", "/reshaper", error)
     outcome = applied(placement, BULK)
     assert outcome.stopped_by is error and sent(placement) == ["POST /reshaper"]
@@ -268,9 +258,7 @@ def test_the_agent_stops_between_two_writes(placement: FakePlacement) -> None:
     assert outcome.done == (NO_TRAITS,) and outcome.stopped_by is None
 
 
-def test_names_that_placement_does_not_know_are_left_out_from_then_on(
-    placement: FakePlacement,
-) -> None:
+def test_names_that_placement_does_not_know_are_left_out_from_then_on(placement) -> None:
     names = frozenset({"HW_NEW"})
     placement.fail_next("PUT", "traits$", UnknownNames("x", names=names))
     outcome = applied(placement, SetTraits(ROOT, names))
@@ -296,9 +284,7 @@ def test_what_is_sent_together_needs_nothing_of_each_other() -> None:
     [SetTraits(BELOW, frozenset()), SetInventory(BELOW, TOTAL), Reshape({BELOW: TOTAL}, {}), BULK],
     ids=lambda operation: type(operation).__name__,
 )
-def test_nothing_is_written_over_what_was_not_read(
-    placement: FakePlacement, operation: Operation
-) -> None:
+def test_nothing_is_written_over_what_was_not_read(placement, operation: Operation) -> None:
     with pytest.raises(Conflict, match="must be read first"):
         send(operation, {}, placement)
     assert not placement.requests

@@ -1,7 +1,5 @@
 """Asking Placement: how answers are read, and what is sent."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

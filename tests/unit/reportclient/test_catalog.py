@@ -1,7 +1,5 @@
 """The catalog, and with it Placement's address, is taken anew once it lacks Placement."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Claims that a driver makes by editing a tree, and names that it removes."""
 
-from __future__ import annotations
-
 from reportclient.claims import SourceClaims, allow, deny, note
 
 ONE, A, B = "one", frozenset({"CUSTOM_A"}), frozenset({"CUSTOM_B"})

@@ -1,7 +1,5 @@
 """diff: what goes into a reshape, what is never written, and what stands before what."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

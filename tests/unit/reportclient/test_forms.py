@@ -1,7 +1,5 @@
 """An answer in another form than Placement's is refused where it is read, and never saved."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable
@@ -29,7 +27,7 @@ from reportclient.plan import (
     SetTraits,
     UpdateProvider,
 )
-from reportclient.reader import allocations_of, consumers_of, part_of, provider_by_uuid, refresh
+from reportclient.reader import allocations_of, allocations_on, part_of, provider_by_uuid, refresh
 from reportclient.root import Root
 from reportclient.saved_view import FileStore, UnusableView, load_view, sealed, unsealed
 from reportclient.schedule import Times
@@ -159,9 +157,7 @@ def test_a_tree_in_a_wrong_form_is_read_again_and_never_saved(
     assert store.load(ROOT) == refresh(View(), ROOT, placement).stale()
 
 
-def test_a_view_that_was_true_is_read_again_after_a_wrong_answer(
-    placement: FakePlacement, tmp_path: Path
-) -> None:
+def test_a_view_that_was_true_is_read_again_after_a_wrong_answer(placement, tmp_path) -> None:
     root = Root(ROOT, placement, Times(verify_every=0.0), store=FileStore(tmp_path))
     root.attempt(0.0, lambda api: root.refresh(api, 0.0))
     before = root.view
@@ -192,9 +188,7 @@ WRITTEN: dict[str, tuple[Operation, str, Any]] = {
 
 
 @pytest.mark.parametrize("case", WRITTEN)
-def test_a_write_answered_in_a_wrong_form_may_have_been_done(
-    placement: FakePlacement, case: str
-) -> None:
+def test_a_write_answered_in_a_wrong_form_may_have_been_done(placement, case: str) -> None:
     operation, way, value = WRITTEN[case]
     root = Root(ROOT, placement)
     root.attempt(0.0, lambda api: root.refresh(api, 0.0))
@@ -231,7 +225,7 @@ SUMMARY = f"provider_summaries.{ROOT}"
 
 
 QUESTIONS: dict[str, Callable[[Between], object]] = {
-    "consumers": lambda api: consumers_of(ROOT, api),
+    "consumers": lambda api: allocations_on(ROOT, api),
     "allocations": lambda api: allocations_of(CONSUMER, api),
     "usages": lambda api: OneProvider(ROOT, api, Times()).usages(),
     "traits": lambda api: part_of("/traits", "traits", api),

@@ -1,7 +1,5 @@
 """The door to Placement, with an adapter that answers as it is told."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

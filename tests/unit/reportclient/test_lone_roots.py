@@ -1,7 +1,5 @@
 """``with_lone_root`` adds a root outside of a tree, as a refresh would read it."""
 
-from __future__ import annotations
-
 import pytest
 
 from reportclient import errors

@@ -1,7 +1,5 @@
 """What is printed of a text from outside: never anything that a terminal or a log obeys."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,8 +35,7 @@ def test_whatever_it_was_it_can_be_printed(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "text"),
-    [(1, "c0"), (5, "c0, c1, c2, c3, c4"), (7, "c0, c1, c2, c3, c4 and 2 more")],
+    ("number", "text"), [(1, "c0"), (5, "c0, c1, c2, c3, c4"), (7, "c0, c1, c2, c3, c4 and 2 more")]
 )
 def test_the_first_few_names_are_told(number: int, text: str) -> None:
     assert first_few([f"c{each}" for each in range(number)]) == text

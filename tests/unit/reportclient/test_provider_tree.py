@@ -1,7 +1,5 @@
 """ProviderTree: the methods that authors of Nova drivers know, as they know them."""
 
-from __future__ import annotations
-
 import copy
 import uuid as uuidlib
 from collections.abc import Callable

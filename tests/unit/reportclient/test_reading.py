@@ -1,7 +1,5 @@
 """What ``refresh`` reads again, and with which calls."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 
@@ -85,9 +83,7 @@ def test_all_is_read_again_if_the_root_was_deleted(placement, caplog) -> None:
     assert f"Root provider {HOST} was deleted in Placement" in caplog.text
 
 
-def test_many_aggregates_take_short_urls_and_a_pool_is_read_once(
-    placement,
-) -> None:
+def test_many_aggregates_take_short_urls_and_a_pool_is_read_once(placement) -> None:
     fit = URL_BYTES // len(f"{RACK},")
     aggregates = [f"aaaaaaaa-0000-4000-8000-{number:012}" for number in range(2 * fit)]
     placement.stranger.add_trait(POOL, "MISC_SHARES_VIA_AGGREGATE")

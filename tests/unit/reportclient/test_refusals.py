@@ -1,7 +1,5 @@
 """What Placement refused is not sent again every period; what is in use is drained."""
 
-from __future__ import annotations
-
 import pytest
 
 from reportclient.apply import Outcome
@@ -26,12 +24,7 @@ from reportclient.plan import (
     SetInventory,
     SetTraits,
 )
-from reportclient.refusals import (
-    RESHAPE,
-    Refusals,
-    explain_errors,
-    nothing_foreign,
-)
+from reportclient.refusals import RESHAPE, Refusals, explain_errors, nothing_foreign
 from reportclient.schedule import Times
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
@@ -244,9 +237,7 @@ def explained(
 
 
 @pytest.mark.parametrize("used", [True, False])
-def test_what_is_in_use_is_told_with_its_consumers(
-    fake_placement: FakePlacement, used: bool
-) -> None:
+def test_what_is_in_use_is_told_with_its_consumers(fake_placement, used: bool) -> None:
     fake_placement.stranger.create_provider("host", ROOT)
     fake_placement.stranger.set_inventory(ROOT, {"VCPU": {"total": 8}})
     guest = fake_placement.stranger.put_allocation({ROOT: {"VCPU": 1}})
@@ -260,9 +251,7 @@ def test_what_is_in_use_is_told_with_its_consumers(
 
 
 @pytest.mark.parametrize("kind", [InUse, Forbidden])
-def test_a_refused_reshape_moved_nothing(
-    fake_placement: FakePlacement, kind: type[PlacementError]
-) -> None:
+def test_a_refused_reshape_moved_nothing(fake_placement, kind: type[PlacementError]) -> None:
     told = explained(fake_placement, RESHAPE, kind("x", request_id="req-1"), Reshape({}, {}))
     text = "x; neither inventory nor allocations were moved (request req-1)"
     assert str(told) == text and type(told) is kind

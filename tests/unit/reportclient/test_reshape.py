@@ -1,7 +1,5 @@
 """A reshape moves what guests have, and loses and invents nothing: each rule, and each law."""
 
-from __future__ import annotations
-
 import copy
 from collections import Counter
 from contextlib import nullcontext
@@ -85,10 +83,7 @@ def test_a_consumer_that_is_as_before_is_not_written() -> None:
 
 @pytest.mark.parametrize(
     ("after", "said"),
-    [
-        ({}, "were lost"),
-        ({**BEFORE, SECOND: held(root={"VCPU": 1})}, "were invented"),
-    ],
+    [({}, "were lost"), ({**BEFORE, SECOND: held(root={"VCPU": 1})}, "were invented")],
 )
 def test_a_consumer_is_neither_lost_nor_invented(after: dict[str, Any], said: str) -> None:
     with pytest.raises(AllocationsBroken, match=said):

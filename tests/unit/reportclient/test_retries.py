@@ -1,7 +1,5 @@
 """How a conflict is retried: how often, and with which waits."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

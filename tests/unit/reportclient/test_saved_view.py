@@ -1,7 +1,5 @@
 """A view that a store of the client library keeps as bytes."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 from pathlib import Path
@@ -67,9 +65,7 @@ def test_a_file_is_written_for_a_new_view_only(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_disk_does_stops_no_report_and_leaves_no_old_view(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_a_disk_does_stops_no_report_and_leaves_no_old_view(tmp_path, caplog) -> None:
     store = FileStore(tmp_path)
     store.save(ROOT, VIEW)
     [file] = tmp_path.iterdir()

@@ -97,7 +97,7 @@ class Disabled:
 
     def __init__(self, host, at):
         self.host, self.retry_at, self.asked_at, self.written_at = host, at, at, None
-        self.status = HostStatus(None, None, None, host.interval)
+        self.status = HostStatus(None, None, None)
 
     def until(self, end, away, asked):
         """``asked`` counts requests by the second."""

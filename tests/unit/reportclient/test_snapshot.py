@@ -1,7 +1,5 @@
 """What a snapshot is built of, and what is refused."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """What a peer may do to us: be slow, talk without end, or send us elsewhere."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import socket
@@ -123,9 +121,7 @@ def test_what_carries_no_secret_is_sent_on() -> None:
     ],
     ids=["a body", "chunks"],
 )
-def test_an_answer_that_never_ends_is_given_up_though_it_never_stops(
-    start: bytes, rest: bytes
-) -> None:
+def test_an_answer_that_never_ends_is_given_up_though_it_never_stops(start: bytes, rest) -> None:
     def answer(it: Peer) -> None:
         it.wfile.write(b"HTTP/1.1 200 OK\r\n" + start)
         it.drip(rest)

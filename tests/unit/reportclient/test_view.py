@@ -1,7 +1,5 @@
 """How each acknowledged operation changes the view."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What was written is described in words: what matters first, and which providers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

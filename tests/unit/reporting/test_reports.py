@@ -1,7 +1,5 @@
 """Reports: errors of Placement with their next step, and what listeners are given."""
 
-from __future__ import annotations
-
 import pytest
 
 from agent.reporting.reports import Occasion, Report, with_agents_step

@@ -1,19 +1,11 @@
 """What each operation is called, as the difference to what Placement has."""
 
-from __future__ import annotations
-
 import pytest
 
 from agent.reporting.changes import name_of, sentence
 from reportclient.diff import diff
 from reportclient.model import Inventory
-from reportclient.plan import (
-    EnsureClass,
-    EnsureTrait,
-    Reshape,
-    SetInventories,
-    UpdateProvider,
-)
+from reportclient.plan import EnsureClass, EnsureTrait, Reshape, SetInventories, UpdateProvider
 from reportclient.snapshot import EMPTY, Snapshot
 from tests.unit.cli.trees import provider, uuid_of
 

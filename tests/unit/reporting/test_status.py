@@ -1,9 +1,8 @@
 """status.json: a field that is added breaks no reader, and is shown."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import MISSING, fields, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 from agent.reporting.reports import Check, Condition, Occasion, Report, Severity
 from agent.reporting.status import (
     FILE_NAME,
+    SERVING,
     VERSION,
     AgentStatus,
     LaterVersion,
@@ -191,7 +191,12 @@ def test_programs_get_the_words_and_values_of_the_file() -> None:
     (node,), _ = file.pop("nodes"), file.pop("version")
     file["service"]["roots"] = []
     later = {"since": None, "first_due": None}
-    assert {name: cell(row) for name, cell in columns.items()} == {**node, **file, **later}
+    shown = {name: cell(row) for name, cell in columns.items()}
+    for times in (shown, *shown["conditions"]):
+        for name in {"last_ok", "updated", "since"} & times.keys():
+            if times[name] is not None:
+                times[name] = datetime.fromisoformat(times[name]).timestamp()
+    assert shown == {**node, **file, **later}
 
 
 def test_an_agent_that_waits_for_its_first_report_says_when_it_is(tmp_path: Path) -> None:
@@ -243,6 +248,9 @@ def test_the_problems_are_all_those_that_the_registry_does_not_know(tmp_path: Pa
     broker = "broker: waiting for the message broker"
     status([Report("host1")])
     assert status.problems() == [broker]
+    now, facts = facts, ServiceFacts(rpc=SERVING)
+    assert status.problems() == [], "of now, not of the last period"
+    facts = now
     gone, away = {"libvirt": OSError("gone")}, Unreachable("away")
     ill, asleep = {"gpu0": "ECC errors"}, (Condition("is asleep", "disk", Severity.WARNING),)
     status(

@@ -1,7 +1,5 @@
 """Traits for people: nothing is lost, families are folded, lines are short enough."""
 
-from __future__ import annotations
-
 import re
 
 import os_traits

@@ -1,7 +1,5 @@
 """Reading scripts: what they say, and where exactly a bad one is wrong."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -90,10 +88,7 @@ BAD = {
         "nodes: {h1: &a {children: {b: *a}}}",
         "h1.children.b: an alias inside of itself",
     ),
-    "deep": (
-        "nodes: {h1: " + "{children: {a: " * 2000 + "}}" * 2000 + "}",
-        "nested too deep",
-    ),
+    "deep": ("nodes: {h1: " + "{children: {a: " * 2000 + "}}" * 2000 + "}", "nested too deep"),
 }
 
 

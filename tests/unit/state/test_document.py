@@ -1,7 +1,5 @@
 """Documents of the state directory: whole or not at all, and never believed when damaged."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -172,9 +170,7 @@ def test_file_and_directory_are_on_disk_when_it_returns(tmp_path: Path, monkeypa
     assert synced == [str(one.path.with_name(".kept.json")), str(one.path.parent)]
 
 
-def test_a_full_disk_is_told_once_tried_again_and_leaves_the_old_file(
-    tmp_path: Path, caplog
-) -> None:
+def test_a_full_disk_is_told_once_tried_again_and_leaves_the_old_file(tmp_path, caplog) -> None:
     one = document(tmp_path)
     one.save(FIELDS)
     kept = one.path.read_bytes()

@@ -1,7 +1,5 @@
 """What holds for every file of the state directory, whoever writes it."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
@@ -123,9 +121,7 @@ def test_a_link_in_place_of_a_file_is_never_followed(tmp_path: Path, name: str) 
 
 
 @pytest.mark.parametrize("name", ["other/../x", "../x", "/x", "a/b", "", "a\0b", "a" * 201])
-def test_a_driver_saves_and_loads_nothing_outside_of_its_documents(
-    tmp_path: Path, name: str
-) -> None:
+def test_a_driver_saves_and_loads_nothing_outside_of_its_documents(tmp_path, name: str) -> None:
     state = tmp_path / "state"
     (state / "driver-other").mkdir(parents=True)
     for store in (InMemory(), DriverStore(state)):

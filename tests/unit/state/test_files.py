@@ -1,7 +1,5 @@
 """What is said of a file of the state directory that belongs to somebody else."""
 
-from __future__ import annotations
-
 import errno
 import os
 import pwd

@@ -1,7 +1,5 @@
 """One process for each state directory."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path

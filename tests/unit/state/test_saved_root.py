@@ -1,7 +1,5 @@
 """The saved state of a root: its view and its ledger, both of a moment that there was."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal
@@ -151,9 +149,7 @@ def test_a_later_versions_document_is_left_alone(tmp_path: Path, saved: SavedRoo
     assert again.load_again() and again.save_ledger(LEDGER)
 
 
-def test_a_full_disk_leaves_what_was_saved(
-    tmp_path: Path, saved: SavedRoot, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_full_disk_leaves_what_was_saved(tmp_path, saved: SavedRoot, caplog) -> None:
     with full_disk():
         for _ in range(2):
             assert not saved.save_ledger(replace(LEDGER, seen=frozenset()))

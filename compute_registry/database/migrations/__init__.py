@@ -1,1 +1,0 @@
-"""Alembic's environment for the registry's schema; ``versions`` has the migrations."""

@@ -1,1 +1,0 @@
-"""Migrations, a file for each; a released migration is never edited."""
