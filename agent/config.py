@@ -4,11 +4,13 @@ An invalid configuration file is refused at start; the error names the file and 
 an option that nothing reads, in a group that the agent or one of its drivers has.
 """
 
+import argparse
+import difflib
 import io
 import re
 import stat
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -27,6 +29,9 @@ OF_MESSAGING = (
     "rpc_thread_pool_size",
 )
 """Options of ``[DEFAULT]`` that oslo.messaging reads by itself."""
+SIMILAR = 0.8
+"""From which similarity (difflib) an unknown name is a misspelt one of ours: none of the groups of
+Nova and of the libraries is, and no option of a driver in [DEFAULT]."""
 _PARSED_LINE = re.compile(r"(at \S+:\d+, (?:No ':' or '='[^:]+|[^:]+)):.*", re.DOTALL)
 """oslo.config's error about a line that is no option: it shows the line, which may be a secret."""
 _SECRET_NAME = re.compile("password|secret|(access|auth)[-_]token", re.IGNORECASE)
@@ -73,7 +78,7 @@ def mutate(conf: cfg.ConfigOpts) -> None:
     try:
         conf.mutate_config_files()
     except (cfg.Error, ValueError) as err:
-        raise ConfigError(where_read(str(err))) from err
+        raise ConfigError(located(where_read(str(err)), files_of(conf))) from err
 
 
 def settings(conf: cfg.ConfigOpts) -> opts.Settings:
@@ -82,7 +87,7 @@ def settings(conf: cfg.ConfigOpts) -> opts.Settings:
     try:
         return opts.settings(conf)
     except (RegistryConfigError, ValueError) as err:
-        raise ConfigError(where_read(str(err))) from err
+        raise ConfigError(located(where_read(str(err)), files_of(conf))) from err
 
 
 def parse(conf: cfg.ConfigOpts, args: Sequence[str], *, prog: str) -> None:
@@ -101,7 +106,8 @@ def parse(conf: cfg.ConfigOpts, args: Sequence[str], *, prog: str) -> None:
         raise ConfigError(f"no such configuration file: {', '.join(err.config_files)}") from err
     except cfg.Error as err:
         text = where_read(" ".join(str(err).split()))
-        raise ConfigError(_PARSED_LINE.sub(r"\1", text)) from err
+        text = _PARSED_LINE.sub(r"\1", text)
+        raise ConfigError(located(text, _given(args, prog))) from err
     except OSError as err:
         raise ConfigError(f"{err.filename}: {err.strerror}" if err.filename else str(err)) from err
     except UnicodeDecodeError as err:
@@ -111,54 +117,107 @@ def parse(conf: cfg.ConfigOpts, args: Sequence[str], *, prog: str) -> None:
             sys.stderr.write(printed.getvalue())
             raise
         text = printed.getvalue().strip().removeprefix("argument --")
-        raise ConfigError(f"a configuration file has an invalid value: {text}") from None
+        text = f"a configuration file has an invalid value of option {text}"
+        raise ConfigError(located(text, _given(args, prog))) from None
+
+
+def _given(args: Sequence[str], prog: str) -> Iterator[Path]:
+    """Yield the configuration files of a command line, or the default ones."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for name in ("config_file", "config_dir"):
+        parser.add_argument(f"--{name.replace('_', '-')}", action="append", dest=name)
+    given = parser.parse_known_args(args)[0]
+    if given.config_file is None:
+        given.config_file = cfg.find_config_files(PROJECT, prog)
+    return files_of(given)
+
+
+_ASSIGNMENT = re.compile(r"(?:\[(?P<group>[^\]]*)\]|(?P<option>[\w-]+)\s*[=:])")
+
+
+def located(text: str, files: Iterable[Path]) -> str:
+    """Return an error's text after file and line of each option that it names, or its files.
+
+    An option is named as ``[group] option``, ``option NAME``, or at the beginning.
+    """
+    files, places = list(files), list[str]()
+    named = text.partition(", whose options are ")[0].replace("-", "_")
+    for path in files:
+        group = DEFAULT
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+            if (match := _ASSIGNMENT.match(line)) is None:
+                continue
+            if match["group"] is not None:
+                group = match["group"]
+                places += [f"{path}:{number}"] if f"no group [{group}]" in text else []
+                continue
+            option = re.escape(match["option"].replace("-", "_"))
+            begins = rf"(?:^|option |, |\[{re.escape(group)}\] ){option}\b"
+            in_group = f"[{group}]" in named or not re.search(r"\[\w+\]", named)
+            if in_group and re.search(begins, named):
+                places.append(f"{path}:{number}")
+    if not files or any(re.search(rf"{re.escape(str(path))}:\d", text) for path in files):
+        return text
+    return f"{', '.join(places or map(str, files))}: {text}"
 
 
 def check_values(conf: cfg.ConfigOpts) -> None:
     """Check the value of every registered option.
 
-    :raises ConfigError: a value is invalid, or refers to an option that does not exist.
+    :raises ConfigError: values are invalid, or refer to options that do not exist; names all.
     """
-    for name in conf:
-        value = _value(conf, conf, name, DEFAULT)
-        if isinstance(value, cfg.ConfigOpts.GroupAttr):
-            for option in value:
-                _value(conf, value, option, name)
+    groups = {name: conf[name] for name in conf._groups}  # noqa: SLF001
+    errors = [*_value_errors(conf, conf, DEFAULT)]
+    errors += [text for name, group in groups.items() for text in _value_errors(conf, group, name)]
+    if errors:
+        raise ConfigError("\n".join(located(text, files_of(conf)) for text in errors))
 
 
-def _value(conf: cfg.ConfigOpts, options: Any, option: str, group: str) -> Any:
-    try:
-        return options[option]
-    except (cfg.NoSuchOptError, RecursionError):  # the error's text has a part of the value
-        text = "$ refers to an option that does not exist: write $$ for a literal $"
-        raise ConfigError(f"{option_place(conf, option, group)}: {text}") from None
-    except (cfg.Error, ValueError) as err:
-        if _registered(conf, group)[option]["opt"].secret:
-            text = "the value is not valid; it is a secret, and not shown"
-            raise ConfigError(f"{option_place(conf, option, group)}: {text}") from None
-        text = logs.pattern(_secret_values(conf)).sub("***", where_read(str(err)))
-        raise ConfigError(text) from err
+def _value_errors(conf: cfg.ConfigOpts, options: Any, group: str) -> Iterator[str]:
+    for option in options:
+        name = option if group == DEFAULT else f"[{group}] {option}"
+        try:
+            options[option]
+        except (cfg.NoSuchOptError, RecursionError):  # the error's text has a part of the value
+            yield f"{name}: $ refers to an option that does not exist: write $$ for a literal $"
+        except (cfg.Error, ValueError) as err:
+            text = logs.pattern(_secret_values(conf)).sub("***", where_read(str(err)))
+            if _registered(conf, group)[option]["opt"].secret:
+                text = f"{name}: the value is not valid; it is a secret, and not shown"
+            yield text
 
 
 def refuse_unknown(conf: cfg.ConfigOpts, unchecked: Collection[str] = ()) -> None:
-    """Refuse options that nothing reads, in groups that this program has registered.
+    """Refuse options that nothing reads, and groups whose names resemble those of this program.
 
-    Other groups may be those of libraries, such as ``[oslo_messaging_rabbit]``.  ``unchecked`` are
-    groups in which other programs have options, too.
+    Any other group may be a library's, such as ``[oslo_messaging_rabbit]``.  ``unchecked`` are
+    groups in which other programs have options, too: there options that resemble known ones.
 
-    :raises ConfigError: naming the file, the options, and those that the group has.
+    :raises ConfigError: naming the file, and for each group the options, and those that it has.
     """
-    known = _known_options(conf)
-    for path in files_of(conf):
-        for group, options in _sections(path).items():
-            names = known.get(group)
-            if names is None or group in unchecked:
-                continue
-            if unknown := [name for name in options if name.replace("-", "_") not in names]:
-                raise ConfigError(
-                    f"{path}: no option {', '.join(unknown)} in [{group}], whose options are "
-                    f"{', '.join(sorted(names))}"
-                )
+    known, texts = _known_options(conf), list[str]()
+    for group, options in [each for path in files_of(conf) for each in _sections(path).items()]:
+        names = known.get(group)
+        if names is None and group not in (placement.GROUP, conf[placement.GROUP].auth_section):
+            near = _similar(group, [*known, placement.GROUP])
+            texts += [f"no group [{group}]: is [{each}] meant?" for each in near]
+        unknown = [name for name in options if names and name.replace("-", "_") not in names]
+        if group in unchecked:
+            unknown = [name for name in unknown if _similar(name, names or ())]
+        if unknown:
+            texts.append(
+                f"no option {', '.join(unknown)} in [{group}], whose options are "
+                f"{', '.join(sorted(names or ()))}"
+            )
+    if texts:
+        raise ConfigError("\n".join(located(text, files_of(conf)) for text in dict.fromkeys(texts)))
+
+
+def _similar(word: str, names: Iterable[str]) -> list[str]:
+    """Return the most similar name, in any case of letters, if one is similar."""
+    folded = {name.casefold(): name for name in names}
+    near = difflib.get_close_matches(word.replace("-", "_").casefold(), folded, 1, SIMILAR)
+    return [folded[each] for each in near]
 
 
 def _known_options(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
@@ -212,15 +271,6 @@ def files_of(conf: Any) -> Iterator[Path]:
     yield from map(Path, conf.config_file or ())
     for directory in conf.config_dir or ():
         yield from sorted(Path(directory).glob("*.conf"))
-
-
-def option_place(conf: Any, name: str, group: str = DEFAULT) -> str:
-    """Return ``[group] name in FILE``; without the file if none has the option."""
-    option = name if group == DEFAULT else f"[{group}] {name}"
-    for path in reversed(list(files_of(conf))):
-        if {name, name.replace("_", "-")} & _sections(path).get(group, {}).keys():
-            return f"{option} in {path}"
-    return option
 
 
 def open_secrets(conf: cfg.ConfigOpts) -> Iterator[str]:

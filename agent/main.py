@@ -18,34 +18,32 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from agent import config, opts, version
-from agent.bus.errors import TransportUnavailable
+from agent.check import FAILED, KINDS, Check, exit_code, explained
 from agent.loop import Loop
 from agent.metrics import opts as metrics
-from agent.nodes.identity import IdentityError, IdentityNotReady, compute_id, saved_compute_id
+from agent.nodes.identity import compute_id, refuse_unreadable, saved_compute_id
 from agent.nodes.nodes import Nodes
 from agent.placement import Endpoint, adapter_from_conf, agent_api
-from agent.registry.errors import RegistryError
 from agent.reload import Reload
 from agent.reporting import guru, logs
 from agent.reporting.status import StatusFile
 from agent.reporting.systemd import Systemd
 from agent.service import Service
 from agent.state.driver_store import DriverStore
-from agent.state.lock import InUse, StateDirectory
+from agent.state.lock import StateDirectory
+from agent.state.saved_root import saved_roots
 from agent.switching.host_status import HostStatus, status_document
 from agent.switching.switching import switching
-from agent.threads import NoThread, started
+from agent.threads import started
 from drivers.api import DriverContext
-from drivers.errors import DriverError, DriverNotReady
 from drivers.loader import load_drivers
-from reportclient.errors import AuthenticationFailed, PlacementError, Unreachable
 from reportclient.http import API
 
 if TYPE_CHECKING:
@@ -54,41 +52,30 @@ if TYPE_CHECKING:
 lean.loaded()
 LOG = logging.getLogger("compute_agent.service")
 
-FAILED, UNUSABLE = 1, 2
 DEV = "compute_agent.dev"
 """Group of the entry point for ``--dev``, whose code the daemon does not import."""
+SILENT_AFTER = 15.0
+"""Seconds without an answer of Placement after which log and status say so; the wait is longer."""
 DRIVER_WITHIN = 3.0
 """Seconds in which a driver's call has to return when the agent stops."""
-PASSING = (DriverNotReady, IdentityNotReady, InUse, NoThread, RegistryError, Unreachable)
-"""Errors that pass by themselves: systemd starts the agent again then."""
-LASTING = (
-    *(config.ConfigError, logs.LogsUnusable, DriverError, IdentityError, TransportUnavailable),
-    *(AuthenticationFailed, PlacementError),
-)
-"""Errors that an operator has to correct, except those that are also ``PASSING``."""
 
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command, and exit."""
+    words, conf = list(sys.argv[1:] if args is None else args), None
     with ExitStack() as stack:
         try:
-            code = _run(list(sys.argv[1:] if args is None else args), stack)
-        except (*PASSING, *LASTING) as err:
-            logs.complain(f"compute-agent: {err}")
+            conf = config.load_config(words)
+            code = Check(conf).run() if conf.check else _run(conf, words, stack)
+        except KINDS as err:
+            logs.complain(f"compute-agent: {explained(err, conf)}")
             code = exit_code(err)
         except KeyboardInterrupt:
             code = FAILED
     sys.exit(code)
 
 
-def exit_code(err: Exception) -> int:
-    """Return the exit code for an error that ends the agent."""
-    passes = isinstance(err, PASSING) and not isinstance(err, AuthenticationFailed)
-    return FAILED if passes else UNUSABLE
-
-
-def _run(args: list[str], stack: ExitStack) -> int:
-    conf = config.load_config(args)
+def _run(conf: Any, args: list[str], stack: ExitStack) -> int:
     # Until their handlers are installed; SIGHUP ends a run of one period.
     for number in (signal.SIGUSR1, signal.SIGUSR2, *(() if conf.once else (signal.SIGHUP,))):
         signal.signal(number, _log_ignored)
@@ -98,6 +85,7 @@ def _run(args: list[str], stack: ExitStack) -> int:
     settings = config.settings(conf)
     directory = StateDirectory.locked(settings.state_path)
     stack.callback(directory.close)
+    refuse_unreadable(settings.state_path)
     systemd = Systemd.from_environment()
     loop = Loop(idle=systemd.feed, idle_every=min(10.0, (systemd.watchdog or 30.0) / 3))
     store = DriverStore(settings.state_path)
@@ -163,11 +151,7 @@ def _transport(settings: opts.Settings, conf: Any) -> Any:
     from agent.bus import messaging  # noqa: PLC0415  loaded only with a bus
 
     logs.limit_repeats()
-    return messaging.transport(
-        settings.transport_url,
-        conf.config_file or (),
-        option=config.option_place(conf, "transport_url"),
-    )
+    return messaging.transport(settings.transport_url, conf.config_file or ())
 
 
 def _dev(conf: Any, stack: ExitStack) -> Any:
@@ -201,11 +185,14 @@ def _log_ignored(number: int, _: object) -> None:
 def _until_stopped(reload: Reload) -> None:
     """Run the loop until SIGTERM or SIGINT; SIGHUP reloads, SIGUSR2 writes a report."""
     service, loop, settings = reload.service, reload.loop, reload.settings
+    status_file = reload.status_file
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: _stop(reload))
     signal.signal(signal.SIGHUP, lambda *_: reload.request())
     signal.signal(signal.SIGUSR2, lambda _, frame: guru.dump(reload.conf, frame))
     first_in = random.uniform(0, settings.spread(reload.switching.heartbeat.hosts))
+    if not saved_roots(settings.state_path):
+        first_in = 0.0  # a new host: somebody waits for it
     if first_in > opts.READY_WITHIN:
         service.ready_anyway(f"first report in {first_in:.0f} s")
     else:  # also while Placement is away
@@ -213,18 +200,18 @@ def _until_stopped(reload: Reload) -> None:
         timer = threading.Timer(opts.READY_WITHIN, service.ready_anyway, [why])
         timer.daemon = True
         started(timer)
-    reload.status_file.started(first_in)
+    status_file.started(first_in)
     LOG.info("Reporting host %s, the first time in %.0f s", settings.host, first_in)
     # Python handles signals in the main thread, which must not hang in a driver's C code.
     with ThreadPoolExecutor(1, thread_name_prefix="loop") as pool:
         done = pool.submit(loop.run, service.period, settings.interval, first_in)
-        _wait_interruptibly(done)
+        _wait_interruptibly(done, lambda: status_file.note_silence(service.silence(SILENT_AFTER)))
         done.result()
     LOG.info("Stopped")
 
 
-def _wait_interruptibly(done: Future[None]) -> None:
-    """Wait for ``done``; signals that arrive meanwhile are handled at once.
+def _wait_interruptibly(done: Future[None], look: Callable[[], object]) -> None:
+    """Wait for ``done``; signals that arrive meanwhile are handled at once, ``look`` now and then.
 
     The second of two signals in quick succession does not wake a thread that waits for a lock, but
     it always writes a byte to the wakeup descriptor.
@@ -239,8 +226,11 @@ def _wait_interruptibly(done: Future[None]) -> None:
     with reader, writer:
         signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
         done.add_done_callback(wake)
+        reader.settimeout(SILENT_AFTER)
         while not done.done():
-            reader.recv(4096)
+            with suppress(TimeoutError):
+                reader.recv(4096)
+            look()
         signal.set_wakeup_fd(-1)
 
 

@@ -48,8 +48,9 @@ DEFAULT: list[cfg.Opt] = [
         min=0,
         sample_default=120,
         help="Seconds over which hosts spread what all of them may do at once: the first period "
-        "after a start, the period after a reload, and a change of the service record. Each host "
-        "waits for a random part of them. Left out: a second for each 20 hosts of the registry; if "
+        "after a start (a new host's is at once), the period after a reload, and a change of the "
+        "service record. Each host waits for a random part of them. Left out: a second for each 20 "
+        "hosts of the registry; if "
         "their number is unknown, 120, but not more than two intervals. 0: no delay.",
     ),
     cfg.StrOpt(
@@ -178,6 +179,12 @@ PLACEMENT: list[cfg.Opt] = [
 COMMAND_LINE: list[cfg.Opt] = [
     cfg.BoolOpt(
         "once", default=False, help="Run one period, then exit: 0 if all was reported, 1 if not."
+    ),
+    cfg.BoolOpt(
+        "check",
+        default=False,
+        help="Check the configuration, the drivers, the provider files and Placement, print what "
+        "would be used and every error, and exit: 0 without errors, else 2. Writes nothing.",
     ),
     cfg.BoolOpt(
         "dev",

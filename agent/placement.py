@@ -15,6 +15,7 @@ from keystoneauth1 import exceptions as ksa
 from agent.reporting.reports import Condition, Severity
 from reportclient.errors import AuthenticationFailed, Unreachable
 from reportclient.http import API, LIMIT, PlacementAPI, bounded_session
+from reportclient.model import meant
 from reportclient.plain_text import first_few
 
 LOG = logging.getLogger("compute_agent.placement")
@@ -41,6 +42,12 @@ def adapter_from_conf(conf: Any, limit: int = LIMIT) -> ksa_adapter.Adapter:
         loaded = loading.load_session_from_conf_options(conf, GROUP, auth=auth)
         bounded_session(loaded, limit)
         return loading.load_adapter_from_conf_options(conf, GROUP, session=loaded)
+    except ksa.NoMatchingPlugin as err:
+        name, names = conf[GROUP].auth_type, sorted(loading.get_available_plugin_names())
+        raise AuthenticationFailed(
+            f"[{GROUP}] auth_type = {name}: no such plugin{meant(name, names)} (there are: "
+            f"{', '.join(names)})"
+        ) from err
     except (ksa.ClientException, TypeError, ValueError) as err:
         raise AuthenticationFailed(f"[{GROUP}] {err}") from err
     except (AttributeError, RecursionError):  # oslo.config; its text has a part of the value

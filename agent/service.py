@@ -57,7 +57,7 @@ class Service:
         """
         for number, loaded in enumerate(self.nodes.drivers):
             try:
-                _open(loaded, self.host)
+                open_driver(loaded, self.host)
             except DriverError as err:
                 if number == 0:
                     raise type(err)(f"driver {loaded.name} {err}") from err
@@ -66,20 +66,28 @@ class Service:
     def close(self) -> None:
         """Call ``cleanup_host`` of the drivers; failures are logged."""
         for loaded in self.nodes.drivers:
-            _close(loaded, self.host)
+            close_driver(loaded, self.host)
+
+    def silence(self, seconds: float, since: float = 0.0) -> str | None:
+        """Return a text if Placement has not answered for ``seconds``; see :meth:`hanging`."""
+        for began in list(self.nodes.breaker.waiting.values()):
+            if time.monotonic() - max(began, since) >= seconds:
+                return "Placement does not answer"
+        return None
 
     def hanging(self, since: float, seconds: float) -> str | None:
         """Return a text that names a call of a driver or to Placement that hangs, or ``None``.
 
         A call hangs that has lasted for ``seconds`` since it began and since ``since`` (monotonic).
         """
-        waiting = list(self.nodes.breaker.waiting.values())
-        calls = [(began, "Placement does not answer") for began in waiting]
-        for loaded in self.nodes.drivers:
-            text = f"driver {loaded.name} does not return from"
-            calls += [(began, f"{text} {method}") for began, method in loaded.calls.now]
+        if silence := self.silence(seconds, since):
+            return silence
         last = time.monotonic() - seconds
-        return next((text for began, text in calls if max(began, since) <= last), None)
+        for loaded in self.nodes.drivers:
+            for began, method in list(loaded.calls.now):
+                if max(began, since) <= last:
+                    return f"driver {loaded.name} does not return from {method}"
+        return None
 
     def period(self) -> bool:
         """Run a period of every root; return whether everything was reported.
@@ -102,7 +110,7 @@ class Service:
         self.systemd.feed()
         for loaded in self.nodes.drivers:
             if loaded.opening.failed is not None:
-                _close(loaded, self.host)
+                close_driver(loaded, self.host)
                 _open_again(loaded, self.host)
         disabled = self.status.disabled if self.status is not None else None
         reports = self.nodes.period(self.clock(), disabled=disabled, stop=self.stop)
@@ -184,7 +192,8 @@ class Service:
             self._ready = True
 
 
-def _open(loaded: LoadedDriver, host: str) -> None:
+def open_driver(loaded: LoadedDriver, host: str) -> None:
+    """Call ``init_host``.  :raises DriverError: it failed; DriverNotReady if that may pass."""
     try:
         loaded.call(Lifecycle.init_host, host)
     except DriverError as err:
@@ -197,7 +206,7 @@ def _open(loaded: LoadedDriver, host: str) -> None:
 def _open_again(loaded: LoadedDriver, host: str) -> None:
     opening = loaded.opening
     try:
-        _open(loaded, host)
+        open_driver(loaded, host)
     except DriverError as err:
         opening.failed = err
         return
@@ -206,7 +215,8 @@ def _open_again(loaded: LoadedDriver, host: str) -> None:
         then()
 
 
-def _close(loaded: LoadedDriver, host: str) -> None:
+def close_driver(loaded: LoadedDriver, host: str) -> None:
+    """Call ``cleanup_host``; a failure is logged."""
     try:
         loaded.call(Lifecycle.cleanup_host, host)
     except DriverHangs as err:

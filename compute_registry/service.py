@@ -23,7 +23,7 @@ from agent.bus.errors import MessagingError
 from agent.bus.rpcapi import ComputeAgentAPI
 from agent.bus.server import RpcServer
 from agent.bus.signing import Operator
-from agent.config import hide_secrets, open_secrets, option_place
+from agent.config import files_of, hide_secrets, located, open_secrets
 from agent.metrics import opts as metrics_opts
 from agent.registry import opts, wire
 from agent.registry.control import Control
@@ -67,7 +67,7 @@ def main(args: Sequence[str] | None = None) -> None:
         signal.signal(number, lambda *_: stop.set())
     for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
-    arguments = list(sys.argv[1:] if args is None else args)
+    arguments, conf = list(sys.argv[1:] if args is None else args), None
     try:
         conf = config.load_config(arguments)
         if conf.host_keys is not None or conf.broker_users:
@@ -83,7 +83,8 @@ def main(args: Sequence[str] | None = None) -> None:
         signal.signal(signal.SIGUSR2, lambda _, frame: guru.dump(conf, frame))
         process.run()
     except (opts.RegistryConfigError, logs.LogsUnusable, RegistryError, MessagingError) as err:
-        logs.complain(f"{config.PROG}: {err}")
+        text = str(err) if conf is None else located(str(err), files_of(conf))
+        logs.complain(f"{config.PROG}: {text}")
         sys.exit(UNUSABLE)
     except NoThread as err:
         logs.complain(f"{config.PROG}: {err}")
@@ -118,8 +119,7 @@ class _Process:
             raise opts.RegistryConfigError(
                 "neither RPC nor REST is configured: set transport_url or [registry] rest_port"
             )
-        option = option_place(self.conf, "connection", opts.GROUP)
-        database = FleetDatabase.from_url(settings.connection, option)
+        database = FleetDatabase.from_url(settings.connection)
         with ExitStack() as stack:
             stack.callback(database.dispose)
             transport = self._transport()
@@ -184,9 +184,7 @@ class _Process:
         """
         if not self.conf.transport_url:
             return None
-        option = option_place(self.conf, "transport_url")
-        files = self.conf.config_file or ()
-        transport = messaging.transport(self.conf.transport_url, files, option=option)
+        transport = messaging.transport(self.conf.transport_url, self.conf.config_file or ())
         if _operator(self.settings) is None:
             LOG.warning(
                 "Calls over the message bus are not signed ([registry] unsigned_calls): anyone "

@@ -24,18 +24,19 @@ from agent.period.traits import (
     tags_of_others,
 )
 from agent.registry.errors import RegistryError
-from agent.reporting.reports import Condition
-from computectl.reading.services import refuse_taken
+from agent.registry.record import is_alive
+from agent.reporting.reports import Condition, Severity, with_agents_step
+from computectl.reading.services import Services, refuse_taken
 from computectl.shared.command_session import Session
 from computectl.shared.commands import TEXT, Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import CommandError
 from computectl.shared.screen import Screen, counted
 from reportclient.client import Client
-from reportclient.errors import Shared
+from reportclient.errors import PlacementError, Shared
 from reportclient.http import API
 from reportclient.model import Provider
 from reportclient.plain_text import ago, first_few, plain
-from reportclient.reader import allocations_on, other_hosts
+from reportclient.reader import allocations_on, other_hosts, provider_by_name, subtree
 from reportclient.root import Root
 
 PROGRESS_EVERY = 60.0
@@ -99,13 +100,17 @@ class Retired:
 
 
 class Retire(DrawnOrListed[Retired]):
-    """Remove this host's providers from Placement.
+    """Remove the providers of this host, or of a host that died for good, from Placement.
 
     For a host that is decommissioned. Stop and disable compute-agent first. Lists the providers
     and asks before it removes them. Removes nothing while a guest uses one of them, or while a
     provider of another service is below one of them. A sharing provider is removed with the last
     host that uses it. The host's identity stays in state_path: if compute-agent is started
     again, it reports under the same UUID.
+
+    With HOST it runs on any machine, and removes the whole trees of the roots in the service
+    record of HOST, which has to be down and forced down: Placement does not tell who created a
+    provider below them. Sharing providers stay.
 
     With root_provider = attach the root stays. The children are emptied, taken out of the tree,
     and deleted only once nova-compute has read the tree again, since nova-compute fails if a
@@ -121,8 +126,10 @@ class Retire(DrawnOrListed[Retired]):
   computectl retire --yes              remove them without asking
   computectl retire -f json            a row for each provider; removes nothing
   computectl retire --hand-back        leave the root to nova-compute
+  computectl retire host7              of another host, which died for good
 """
     arguments = (
+        argument("host", nargs="?", metavar="HOST", help="another host; default: this one"),
         argument("-y", "--yes", action="store_true", help="do not ask"),
         argument("--hand-back", action="store_true", help="leave the root to nova-compute"),
         argument(
@@ -135,6 +142,11 @@ class Retire(DrawnOrListed[Retired]):
     def execute(self, options: argparse.Namespace) -> Retired:
         """Plan the removal, ask, and remove; refuse while an agent runs that would recreate it."""
         session = self.session()
+        if options.host is not None:
+            if options.hand_back or options.nova_stopped:
+                step = "run it on that host, without HOST"
+                raise CommandError("--hand-back and --nova-stopped need the host's agent", step)
+            return self._dead(session, options)
         session.roots_or_none_left()
         with session.without_agent("stop compute-agent, and disable it, then retire the host"):
             _refuse_rivals(session)
@@ -146,12 +158,41 @@ class Retire(DrawnOrListed[Retired]):
                 rules = replace(rules, verify_every=0.0, remove_child_after=0.0)
             trackers = [released(session, root, api, rules) for root in session.roots()]
             planned = planned_of(session, trackers, api)
-            if not planned.going() or planned.blocks():
-                return planned
-            can_ask = options.formatter == TEXT and self.app.stdin.isatty()
-            if options.yes or (can_ask and self._agreed(planned, options)):
-                return removed(trackers, planned, self.print_on_stderr)
-            return replace(planned, confirmed=False, shown=can_ask)
+            return self._confirmed(
+                planned, options, lambda: removed(trackers, planned, self.print_on_stderr)
+            )
+
+    def _confirmed(
+        self, planned: Retired, options: argparse.Namespace, remove: Callable[[], Retired]
+    ) -> Retired:
+        """Remove what is planned, unless something blocks it or it is not confirmed."""
+        if not planned.going() or planned.blocks():
+            return planned
+        can_ask = options.formatter == TEXT and self.app.stdin.isatty()
+        if options.yes or (can_ask and self._agreed(planned, options)):
+            return remove()
+        return replace(planned, confirmed=False, shown=can_ask)
+
+    def _dead(self, session: Session, options: argparse.Namespace) -> Retired:
+        """Remove the trees of another host's record.  :raises CommandError: it may be alive."""
+        services, host = Services(session), options.host
+        record = services.registry.get_service(host)
+        if record.attached:
+            raise CommandError(
+                f"{host} runs in attach mode: its root belongs to nova-compute",
+                "delete its compute service in Nova",
+            )
+        if not record.forced_down or is_alive(record, session.settings.registry.down_after):
+            raise CommandError(
+                f"{host} is {record.state(up=record.is_up(session.settings.registry.down_after))}, "
+                "and has to be down and forced down",
+                f"if it died for good: computectl service force-down {host}; else run computectl "
+                "retire on it",
+            )
+        api = session.placement(writing=True)
+        leavers = [each for root in record.roots for each in _whole_tree(root, api)]
+        planned = Retired(host, leavers=leavers)
+        return self._confirmed(planned, options, lambda: _deleted(planned, api))
 
     def _agreed(self, planned: Retired, options: argparse.Namespace) -> bool:
         self.print_drawn(planned, options)
@@ -184,7 +225,8 @@ class Retire(DrawnOrListed[Retired]):
             yield f"{counted(len(answer.gone), 'provider')} {verb} removed from Placement"
             yield f"to delete its service record: computectl service delete {plain(answer.host)}"
         if not answer.sentences and not answer.leavers:
-            yield "Placement has nothing of this host"
+            known = " under the UUIDs that are known here" if answer.failed else ""
+            yield f"Placement has nothing of this host{known}"
 
     def table(self, answer: Retired) -> Table:
         columns: Columns = {
@@ -204,6 +246,27 @@ class Retire(DrawnOrListed[Retired]):
         if blocks or not answer.confirmed:
             step = "" if blocks or answer.shown else "run the command with --yes to remove them"
             yield Condition("nothing was removed", next_step=step)
+
+
+def _whole_tree(root: str, api: API) -> Iterator[Leaver]:
+    """Yield the providers of a tree, children first."""
+    for item in reversed(subtree(root, api)):
+        users = tuple(allocations_on(item["uuid"], api))
+        provider = Provider(item["uuid"], item["name"], item["parent_provider_uuid"])
+        yield Leaver(root, provider, "in use" if users else "goes", users)
+
+
+def _deleted(planned: Retired, api: API) -> Retired:
+    """Delete the planned providers until Placement refuses one; return the plan with the result."""
+    gone = set[str]()
+    for uuid in planned.going():
+        try:
+            Client(api).provider(uuid).delete()
+        except PlacementError as err:
+            failed = [Condition(with_agents_step(err), next_step=AGAIN)]
+            return replace(planned, gone=frozenset(gone), failed=failed)
+        gone.add(uuid)
+    return replace(planned, gone=frozenset(gone))
 
 
 def _refuse_rivals(session: Session) -> None:
@@ -246,7 +309,15 @@ def planned_of(session: Session, trackers: list[Tracker], api: API) -> Retired:
             sentences += [f"{tracker.uuid} is not removed: {other}" for other in others]
         else:
             leavers += reversed(list(_leavers(tracker, api)))
-    return Retired(session.settings.host, tuple(sentences), leavers)
+    host, failed = session.settings.host, list[Condition]()
+    unknown = not (leavers or sentences or session.settings.rules.attached)
+    if unknown and (other := provider_by_name(host, api)) is not None:
+        text = (
+            f"Placement has {host} under another UUID, {other['uuid']}: nothing of it was removed"
+        )
+        step = f"if that is this host: computectl adopt {host}, then computectl retire"
+        failed = [Condition(text, severity=Severity.WARNING, next_step=step)]
+    return Retired(host, tuple(sentences), leavers, failed=failed)
 
 
 def _reported_by(tracker: Tracker, tag: str) -> Iterator[str]:

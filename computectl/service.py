@@ -13,6 +13,7 @@ from agent.registry.control import Switched
 from agent.registry.errors import RegistryUnavailable
 from agent.registry.observed_service import WELL, Agreement, ObservedService
 from agent.reporting.reports import Condition
+from computectl.auditing.checks import with_trait
 from computectl.reading.services import Observed, Services
 from computectl.shared.commands import (
     Argument,
@@ -312,7 +313,7 @@ def _placement(service: ObservedService) -> str:
         return "not known: the service record has no root provider yet"
     if service.placement is Agreement.ABSENT:
         return f"lacks {service.absent} of {counted(roots, 'root')}, or its COMPUTE_NODE"
-    has = f"has {DISABLED} on {service.with_trait} of {counted(roots, 'root')}"
+    has = f"has {DISABLED} on {with_trait(service)}"
     if service.record.attached:
         return f"{has}; nova-compute sets it"
     if service.placement is Agreement.DIFFERS:

@@ -4,14 +4,15 @@ import argparse
 import json
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from operator import itemgetter
 from typing import Any
 
 from agent.reporting import status as schema
-from agent.reporting.reports import Severity
+from agent.reporting.reports import Check, Severity
 from agent.state import files
+from agent.state.lock import holder
 from agent.switching.machine import REASON_FOUND
 from computectl.shared.command_session import Session
 from computectl.shared.commands import SEVERITY_STYLES, DrawnOrListed, Table, argument
@@ -27,12 +28,16 @@ class ObservedStatus:
     written: schema.AgentStatus
     now: float
     alive: bool
+    pid: int | None = None
+    """The process with the lock of ``state_path``; 0 if it is not visible, ``None`` without one."""
 
     @property
     def out_of_date(self) -> str | None:
         """Return why the status is out of date; ``None`` if it is not."""
         if not self.alive:
             return f"not running (its last pid was {self.written.pid})"
+        if self.pid and self.pid != self.written.pid:
+            return f"process {self.pid} runs, and has written no status yet: this one is older"
         return self.written.stuck(self.now)
 
     @property
@@ -128,10 +133,14 @@ def _with_iso_times(record: dict[str, Any]) -> dict[str, Any]:
 def observed_status(session: Session) -> ObservedStatus:
     """Return the agent's status.  :raises CommandError: the file is missing or can't be read."""
     path = session.settings.state_path / schema.FILE_NAME
+    pid, disk = holder(path.parent), files.unwritable(path.parent)
     try:
         written = schema.from_json(json.loads(files.read(path)))
     except FileNotFoundError:
-        raise CommandError(f"no {path}", "has compute-agent run here?", PROBLEMS) from None
+        step = "has compute-agent run here?"
+        if pid is not None:
+            step = f"compute-agent runs, and {disk or 'has written no status yet'}"
+        raise CommandError(f"no {path}", step, PROBLEMS) from None
     except OSError as err:
         raise CommandError(f"{path}: {err.strerror}", "run as the user of compute-agent") from err
     except schema.LaterVersion as err:
@@ -140,7 +149,11 @@ def observed_status(session: Session) -> ObservedStatus:
         raise CommandError(what, step) from None
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         raise CommandError(f"{path} can't be read", "restart compute-agent", PROBLEMS) from None
-    return ObservedStatus(written, time.time(), schema.lives(written.pid, written.started))
+    if disk:  # the agent could not write that
+        checks = [Check("disk", disk) if it.name == "disk" else it for it in written.checks]
+        written = replace(written, checks=tuple(checks))
+    alive = pid is not None or schema.lives(written.pid, written.started)
+    return ObservedStatus(written, time.time(), alive, pid)
 
 
 def status_lines(status: ObservedStatus, screen: Screen, *, sources: bool = False) -> Iterator[str]:
@@ -155,12 +168,18 @@ def status_lines(status: ObservedStatus, screen: Screen, *, sources: bool = Fals
     yield from _service_lines(written, screen)
     if written.checks:
         # As /readyz does: each failed one, then the names of those that passed.
+        told = {condition.text for node in written.nodes for condition in node.conditions}
         failed = [
-            screen.paint(plain(str(check)), "red") for check in written.checks if not check.ok
+            screen.paint(f"{it.name}: see below" if it.text in told else plain(str(it)), "red")
+            for it in written.checks
+            if not it.ok
         ]
-        passed = ", ".join(check.name for check in written.checks if check.ok)
+        passed = ", ".join(it.name for it in written.checks if it.ok and not status.out_of_date)
         well = [screen.paint(f"{passed}: ok", "green")] if passed else []
-        yield f"  {'; '.join([*failed, *well])}"
+        if failed or well:
+            yield f"  {'; '.join([*failed, *well])}"
+        if any(it.name == "placement" and not it.ok for it in written.checks):
+            yield "    the agent tries again by itself; to find the cause: compute-agent --check"
     for node in written.nodes:
         yield from _node_lines(node, status, screen, sources=sources)
 
@@ -202,6 +221,9 @@ def _service_lines(written: schema.AgentStatus, screen: Screen) -> Iterator[str]
 
 def _node_words(node: schema.NodeStatus, status: ObservedStatus) -> StyledText:
     """Return whether a node is reported and healthy, or how long ago it was fully reported."""
+    if node.ok and status.out_of_date is not None:
+        last = status.written.updated if node.last_ok is None else node.last_ok
+        return f"was well {ago(max(0.0, status.now - last))} ago", "yellow"
     if node.ok and (ill := len(node.texts(Severity.DEGRADED))):
         return f"reported, degraded ({counted(ill, 'part')})", "yellow"
     if node.ok:

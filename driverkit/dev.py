@@ -19,6 +19,7 @@ from agent.reporting.reports import Report
 from computectl.drawing.text_tree import draw_tree
 from computectl.shared.screen import Terminal
 from driverkit.placement.server import PlacementServer
+from drivers.extras import missing
 from reportclient.http import token_adapter
 from reportclient.plain_text import plain
 
@@ -45,8 +46,10 @@ class Dev:
 def start_placement(conf: Any, stack: ExitStack) -> Dev:
     """Start a Placement in ``state_path`` and write ``dev.conf``; closing ``stack`` stops it.
 
-    :raises ConfigError: the Placement does not start; with the end of its log.
+    :raises ConfigError: the Placement is not installed, or does not start (the end of its log).
     """
+    if text := missing("dev", "placement", "waitress"):
+        raise ConfigError(f"--dev: {text}")
     state_path = Path(conf.state_path).absolute()
     server = PlacementServer(state_path / "placement")
     shown = Path(conf.state_path) / server.directory.name

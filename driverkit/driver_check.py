@@ -1,7 +1,6 @@
 """``computectl driver check``: run the contract for drivers on an installed driver."""
 
 import argparse
-import importlib.util
 import os
 import signal
 import subprocess
@@ -14,6 +13,7 @@ from computectl.shared.errors import PROBLEMS, CommandError
 from driverkit import BY_PYTEST
 from drivers import loader
 from drivers.errors import DriverNotFound
+from drivers.extras import missing
 
 LIMIT = 600.0
 """Seconds after which the check is ended, if the driver hangs in a way that no deadline ends."""
@@ -43,9 +43,9 @@ class CheckDriver(OperatorCommand):
         session, name, drivers = self.session(), parsed_args.driver, loader.installed()
         if name not in drivers:
             raise DriverNotFound(loader.not_found(name, drivers))
-        if importlib.util.find_spec("pytest") is None:
-            step = f"the check needs it: {sys.executable} -m pip install 'pytest>=8.0'"
-            raise CommandError("pytest is not installed", step)
+        if text := missing("kit", "pytest"):
+            what, _, step = text.partition("; ")
+            raise CommandError(what, step)
         arguments = [name, session.settings.host]
         arguments += [f"--config-file={each}" for each in session.conf.config_file or ()]
         arguments += [f"--config-dir={each}" for each in session.conf.config_dir or ()]

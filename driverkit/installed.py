@@ -59,6 +59,21 @@ class Plugin:
         if call.excinfo is not None and isinstance(call.excinfo.value, DriverHangs):
             node.session.shouldstop = "the driver hangs, the other rules were not checked"
 
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Print the broken rules by their cause: one cause often breaks several."""
+        stats, causes = terminalreporter.stats, dict[str, list[str]]()
+        for report in (*stats.get("failed", ()), *stats.get("error", ())):
+            crash = getattr(report.longrepr, "reprcrash", None)
+            cause = crash.message.partition("\n")[0] if crash else str(report.longrepr)
+            causes.setdefault(cause, []).append(report.nodeid.rpartition("::test_")[2])
+        kept, skipped = (len(stats.get(kind, ())) for kind in ("passed", "skipped"))
+        broken = sum(map(len, causes.values()))
+        terminalreporter.section(
+            f"driver {self._given.driver}, rules: {broken} broken, {kept} kept, {skipped} skipped"
+        )
+        for cause, rules in causes.items():
+            terminalreporter.write_line(f"{', '.join(rules)}: {cause}")
+
 
 def main(arguments: Sequence[str]) -> int:
     """Run pytest with no configuration, cache or plugins of others; return its exit code."""

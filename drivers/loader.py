@@ -119,7 +119,7 @@ def _extension(name: str, within: float) -> Extension[Any]:
     except DriverError as err:
         origins = installed()
         if name not in origins:
-            raise DriverNotFound(not_found(name, origins)) from None
+            raise DriverNotFound(f"compute_driver: {not_found(name, origins)}") from None
         raise DriverLoadFailed(
             f"driver {name!r} = {origins[name]}: can't be imported: {err}"
         ) from err.__cause__ or err

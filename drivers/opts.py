@@ -27,7 +27,7 @@ _CPU_SET_HELP = (
 )
 
 OWNER_NOVA = "OWNER_NOVA"
-_LOCATION = re.compile(r"(option [\w-]+) from LocationInfo\(.*?detail='([^']*)'\)")
+_LOCATION = re.compile(r"(option [\w-]+) from LocationInfo\(.*?detail='[^']*'\)")
 """How oslo.config's errors name the place where a value was read."""
 
 
@@ -156,5 +156,5 @@ def _cpus(conf: Any, name: str) -> frozenset[int] | None:
 
 
 def where_read(text: str) -> str:
-    """Shorten an error of oslo.config: the file's name in place of its ``LocationInfo``."""
-    return _LOCATION.sub(r"\1 in \2", text)
+    """Return an error of oslo.config without its ``LocationInfo``: the agent adds file and line."""
+    return _LOCATION.sub(r"\1", text)

@@ -81,6 +81,13 @@ class AuthenticationFailed(Unreachable):
     next: ClassVar[Next] = "operator"
 
 
+class NoEndpoint(Unreachable):
+    """Not sent: no endpoint in Keystone's catalogue matches the options.
+
+    Next: the operator corrects the options or the catalogue, which is read again.
+    """
+
+
 class Forbidden(PlacementError):
     """403: the user may not make this call.  Next: the operator grants the role."""
 
@@ -186,6 +193,8 @@ class TooNew(PlacementError):
     next: ClassVar[Next] = "operator"
 
 
+OF_OPTIONS = (AuthenticationFailed, Forbidden, NoEndpoint)
+"""Errors that options of the client's configuration may have caused."""
 PLAN_ANEW = (AlreadyThere, Conflict, NotFound, UnknownNames)
 """Errors after which the tree is read and planned again, in the same attempt."""
 PASSING = (*PLAN_ANEW, ServerFault)

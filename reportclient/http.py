@@ -26,7 +26,7 @@ from requests import PreparedRequest, RequestException, Response
 from requests.exceptions import ConnectTimeout, ReadTimeout, SSLError
 from urllib3.exceptions import HTTPError, NewConnectionError
 
-from reportclient.errors import AuthenticationFailed, TooNew, TooOld, Unreachable
+from reportclient.errors import AuthenticationFailed, NoEndpoint, TooNew, TooOld, Unreachable
 from reportclient.forms import parse_microversion, shown
 from reportclient.replies import answer, first_error
 from reportclient.schedule import doubled
@@ -53,6 +53,14 @@ _ERRNO = re.compile(r"(?:\[Errno -?\d+\] |Error\(\d+, '|OSError\(')([^'\")\]]+)"
 _POOL = re.compile(r": \w*Pool\(")
 """Pattern at which urllib3's error texts begin to describe its connection pool."""
 _PROXY = re.compile(r"ProxyError\((?:.*\(host='([^']*)')?")
+
+
+_REFUSED_BY_KEYSTONE = (
+    *(ksa.BadRequest, ksa.Unauthorized, ksa.Forbidden),
+    *(ksa.AuthPluginException, ksa.MissingAuthMethods),
+)
+"""Errors before a request: an answer of Placement's raises none of them.  Keystone's 400 is a user,
+a project or a domain that is not given."""
 
 
 class API(Protocol):
@@ -138,11 +146,13 @@ class PlacementAPI:
                 rate_semaphore=_AT_ONCE,
                 timeout=wait,
             )
-        except (ksa.Unauthorized, ksa.AuthPluginException, ksa.MissingAuthMethods) as err:
+        except _REFUSED_BY_KEYSTONE as err:
             raise AuthenticationFailed(f"Keystone refused the credentials: {err}") from err
         except (ksa.ClientException, ksa.RetriableConnectionFailure, OSError) as err:
             if isinstance(err, ksa.CatalogException):
                 self.adapter.invalidate()  # a new token brings a new catalog
+                text = f"{method} {shown(path)} not sent: {err} See endpoint_override, region_name"
+                raise NoEndpoint(f"{text} and valid_interfaces.", unsent=True) from err
             why = _reason(err).replace(path, "") if len(path) > 1 else _reason(err)
             text = f"no answer to {method} {shown(path)}: {why}"
             if isinstance(err.__context__, ReadTimeout):
@@ -200,8 +210,6 @@ def _reason(err: Exception) -> str:
     """Return an error's cause without libraries' names: the address and the system's message."""
     if isinstance(err, ksa.UnknownConnectionError) and isinstance(err.original, Refused):
         return str(err.original)
-    if isinstance(err, ksa.CatalogException):
-        return f"{err} See endpoint_override, region_name and valid_interfaces."
     text, inner, *_ = [*_POOL.split(str(err), maxsplit=1), ""]
     text, _, cut = text.partition(": (")
     cause = _ERRNO.search(inner or cut)
@@ -255,11 +263,18 @@ class Transport(session.TCPKeepAliveAdapter):
             response: Response = super().send(request, *args, **options)
         except SSLError as err:
             why = getattr(getattr(err.args[0], "reason", None), "args", (None,))[0]
-            if not isinstance(why, ssl.SSLCertVerificationError):
+            if isinstance(why, ssl.SSLCertVerificationError):
+                of = f"the certificate of {_peer(request)}"
+                raise Refused(f"{of} is not accepted: {why.verify_message}") from err
+            if getattr(why, "reason", "") != "WRONG_VERSION_NUMBER":
                 raise
-            peer = urlsplit(str(request.url))
-            of = f"the certificate of {peer.hostname}:{peer.port or 443}"
-            raise Refused(f"{of} is not accepted: {why.verify_message}") from err
+            raise Refused(f"{_peer(request)} does not speak TLS: is http:// meant?") from err
+        except ReadTimeout as err:
+            inner = err.__context__ and err.__context__.__context__
+            if "handshake" not in str(inner):
+                raise
+            text = f"no TLS handshake with {_peer(request)} in {min(wait, CONNECT):g} s"
+            raise Refused(f"{text}: is http:// meant, or is the server down?") from err
         try:
             _refuse_redirect(request, response)
             response.raw = io.BytesIO(_content(response.raw, self._limit, deadline))
@@ -270,6 +285,11 @@ class Transport(session.TCPKeepAliveAdapter):
             response.close()
             raise Refused(f"the connection broke during the answer: {err}") from err
         return response
+
+
+def _peer(request: PreparedRequest) -> str:
+    peer = urlsplit(str(request.url))
+    return f"{peer.hostname}:{peer.port or 443}"
 
 
 _SECRETS = ("X-Auth-Token", "X-Subject-Token", "Authorization")

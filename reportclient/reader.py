@@ -87,10 +87,10 @@ def refresh(  # noqa: PLR0913  all but three are keywords
     seen = {root, *(read.provider.uuid for read in (*members, *sharing))}
     for uuid in (*lone, *sorted(ours)):
         if uuid not in seen:
-            subtree = _subtree(uuid, api)
-            if uuid in lone or any(item["parent_provider_uuid"] is None for item in subtree[:1]):
-                below = [item for item in subtree[1:] if item["uuid"] not in seen]
-                members += read_all(subtree[:1], lone=True)
+            tree = subtree(uuid, api)
+            if uuid in lone or any(item["parent_provider_uuid"] is None for item in tree[:1]):
+                below = [item for item in tree[1:] if item["uuid"] not in seen]
+                members += read_all(tree[:1], lone=True)
                 members += read_all(below, lone=False)
                 seen |= {uuid, *(item["uuid"] for item in below)}
     view = _view_of(view, root, members, sharing)
@@ -206,7 +206,7 @@ def _first(query: str, api: API) -> Listed | None:
     return listed[0] if listed else None
 
 
-def _subtree(uuid: str, api: API) -> list[Listed]:
+def subtree(uuid: str, api: API) -> list[Listed]:
     """Return a provider (UUID) and all providers below it, parents first; 1 GET."""
     tree = members_of(uuid, api)
     result = [item for item in tree if item["uuid"] == uuid]

@@ -464,9 +464,10 @@ def name_taken_error(uuid: str, name: str, other: Listed) -> PlacementError:
     """Return the error if ``other`` has the name of the provider ``uuid``."""
     return NameTaken(
         f"Placement already has a provider named {name} with UUID {other['uuid']} (root "
-        f"{other['root_provider_uuid']}), here its UUID is {uuid}. If that provider is a leftover: "
-        "delete it in Placement. If it is in use: rename one of the two, or stop the service that "
-        f"reports it. Until then {name} ({uuid}) is not reported, and nothing is deleted."
+        f"{other['root_provider_uuid']}), here its UUID is {uuid}. If that provider is in "
+        "use: rename one of the two, or stop the service that reports it. If it is a leftover: "
+        f"delete it in Placement. Until then {name} ({uuid}) is not reported, and nothing is "
+        "deleted."
     )
 
 
@@ -474,6 +475,6 @@ def provider_in_other_tree(create: CreateProvider) -> PlacementError:
     """Return the error if the provider to be created exists in another tree."""
     return NameTaken(
         f"Placement already has provider {create.name} ({create.uuid}), in another tree. "
-        "If it is a leftover: delete it in Placement. If it is in use: give one of the two "
-        "providers another name, or stop the service that reports it."
+        "If it is in use: give one of the two providers another name, or stop the service that "
+        "reports it. If it is a leftover: delete it in Placement."
     )

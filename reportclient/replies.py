@@ -37,6 +37,14 @@ _WITHOUT_CODE = {
     **dict.fromkeys(("/allocations", "/reshaper"), NoCapacity),
 }
 """The errors of a 409 without a code of its own, by the beginning of the path."""
+_GATEWAYS = {
+    403: "a gateway or proxy on the way refuses the request: see its rules",
+    404: "is endpoint_override right?",
+    407: "a proxy wants credentials: see https_proxy, http_proxy and no_proxy",
+    413: "a gateway or proxy limits the size of requests: raise its limit",
+    429: "a gateway or proxy limits the rate of requests, which are sent again: raise its limit",
+}
+"""Next steps by status, of answers that are not Placement's."""
 _TOO_LONG = frozenset({414, 431})
 _NAME = re.compile(r"[A-Z][A-Z0-9_]+")
 _UNKNOWN_TRAITS = re.compile(r"No such trait(?:\(s\)|s)?:? (?P<names>.+?)\.?\s*$")
@@ -92,7 +100,7 @@ def _error(what: str, path: str, response: Any) -> PlacementError:
     if not error or (status == 404 and text.endswith(_NO_PATH)):
         error, base = {}, response.url.partition(path.partition("?")[0])[0]
         text = f"{what}, and the answer of {base} is not in Placement's format"
-        text += "; is endpoint_override right?" if status == 404 else "; see what answers there"
+        text += f"; {_GATEWAYS.get(status, 'see what answers there')}"
     elif status == 403:
         text = f"{text.rstrip(' .')}; {ROLE}"
     passing = status == 429 or status >= 500

@@ -60,16 +60,16 @@ GRACE = 1.0
 """Seconds beyond its time-out after which a call is given up."""
 
 
-def transport(url: str, config_files: Sequence[str] = (), *, option: str = "transport_url") -> Any:
+def transport(url: str, config_files: Sequence[str] = ()) -> Any:
     """Return a transport for servers and clients, not connected yet.
 
     ``config_files`` have oslo.messaging's own options, such as TLS, which it reads from the
-    global configuration only.  ``option``: the option, and where it was set, for errors.
+    global configuration only.
 
     :raises TransportUnavailable: the URL or one of those options can't be used.
     """
     if not url:
-        raise TransportUnavailable(f"{option} is empty: there is no message bus")
+        raise TransportUnavailable("transport_url is empty: there is no message bus")
     try:
         cfg.CONF([], project="", default_config_files=list(config_files), default_config_dirs=[])
         for host in oslo_messaging.TransportURL.parse(cfg.CONF, url).hosts:
@@ -83,7 +83,7 @@ def transport(url: str, config_files: Sequence[str] = (), *, option: str = "tran
     except (cfg.Error, ValueError, oslo_messaging.MessagingException) as err:
         # For a wrong port oslo.messaging has only the error of int(), which may show a password.
         text = PORT if "invalid literal for int()" in str(err) else str(err)
-        raise TransportUnavailable(f"{option}: {text}") from err
+        raise TransportUnavailable(f"transport_url: {text}") from err
 
 
 @dataclass(slots=True)

@@ -1,12 +1,13 @@
 """Options of metrics and health."""
 
 from dataclasses import dataclass
-from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 from oslo_config import cfg
+
+from drivers.extras import missing
 
 GROUP = "monitoring"
 SUFFIX = ".prom"
@@ -34,8 +35,8 @@ MONITORING: list[cfg.Opt] = [
 
 def require_library(error: type[Exception]) -> None:
     """:raises Exception: an ``error``, if prometheus-client is not installed."""
-    if find_spec("prometheus_client") is None:
-        raise error(f"[{GROUP}] needs prometheus-client: install compute-agent[metrics]")
+    if text := missing("metrics", "prometheus_client"):
+        raise error(f"[{GROUP}] {text}")
 
 
 @dataclass(frozen=True, slots=True)

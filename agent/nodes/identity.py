@@ -10,6 +10,7 @@ machine wrote it, it is a copy, and both hosts have the same UUIDs.
 
 import errno
 import logging
+import os
 import uuid as uuidlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -25,9 +26,7 @@ LOG = logging.getLogger("compute_agent.placement")
 FILE_NAME = "compute_id"
 NODES = "nodes.json"
 VERSION = 1
-_TEMPORARY = frozenset(
-    {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENOMEM, errno.EACCES, errno.EPERM}
-)
+_TEMPORARY = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENOMEM})
 
 
 class IdentityError(Exception):
@@ -48,6 +47,15 @@ COPIED = (
 
 class IdentityNotReady(IdentityError):
     """The files can't be used now, as on a full disk; the next start may succeed."""
+
+
+def refuse_unreadable(state_path: Path) -> None:
+    """:raises IdentityError: this user may not read the state directory or one of its files."""
+    for path in (state_path, state_path / FILE_NAME, *state_path.glob("*.json")):
+        mode = os.R_OK | os.X_OK if path is state_path else os.R_OK
+        if path.exists() and not os.access(path, mode, effective_ids=True):
+            err = PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+            raise IdentityError(f"{path}: {files.describe_error(err)}")
 
 
 def compute_id(state_path: Path) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from agent.reporting.changes import summary
-from reportclient.errors import AuthenticationFailed, Forbidden, NameTaken, Shared
+from reportclient.errors import OF_OPTIONS, NameTaken, Shared
 from reportclient.plain_text import ago, error_text, first_few
 from reportclient.plan import Operation, Plan
 from reportclient.snapshot import Snapshot
@@ -89,10 +89,12 @@ def with_agents_step(err: BaseException, root: str = "") -> str:
     ``root`` is the name of the host's root, if the error is about that.
     """
     text = error_text(err)
-    if isinstance(err, (AuthenticationFailed, Forbidden)) and "[placement]" not in text:
+    if isinstance(err, OF_OPTIONS) and "[placement]" not in text:
         return f"{text}; see [placement]"
     if root and isinstance(err, NameTaken):
-        return f"{text} If that provider is this host: computectl adopt {root}."
+        what, others, steps = text.partition(" If that provider is in use:")
+        own = "If that provider is this host, as after a reinstallation or with a new state_path"
+        return f"{what} {own}: computectl adopt {root}.{others}{steps}"
     return text
 
 

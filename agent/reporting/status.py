@@ -9,6 +9,7 @@ are seconds since the epoch.
 import json
 import logging
 import os
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import chain
@@ -143,7 +144,7 @@ class AgentStatus:
         """Return a text if the agent is stuck, else ``None``."""
         age = max(0.0, now - max(self.updated, self.first_due or 0.0))
         if self.interval and age > LATE_AFTER * self.interval:
-            return f"stuck: no period has ended for {ago(age)}; see the log"
+            return f"stuck: no period has ended for {ago(age)}"
         return None
 
 
@@ -162,7 +163,10 @@ class StatusFile:
     last_ok: dict[str, float] = field(default_factory=dict)
     written: AgentStatus | None = None
     """The last status, even if it could not be written."""
+    silence: str = ""
+    """Why a period does not end now, while Placement does not answer."""
     _unwritable: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
     _reports: Sequence[Report] = ()
     _since: float | None = None
 
@@ -174,7 +178,7 @@ class StatusFile:
     def __call__(self, reports: Sequence[Report]) -> None:
         """Write the status after a period or switch."""
         now = self.clock()
-        self._reports = reports
+        self._reports, self.silence = reports, ""
         self.last_ok |= {report.node: now for report in reports if report.ok}
         self._write(self._status())
 
@@ -209,10 +213,27 @@ class StatusFile:
         if self.written is not None:
             self._write(replace(self.written, service=self.service()))
 
+    def note_silence(self, why: str | None) -> None:
+        """Log and write, while a period waits for Placement, why it does not end; ``None``: it may.
+
+        Any thread may call it.
+        """
+        if self.silence == (why or ""):
+            return
+        self.silence = why or ""
+        if why:
+            LOG.warning("%s", why)
+        self.write_service()
+
     def _write(self, status: AgentStatus) -> None:
         """Write the file with the health of each part; errors are logged once."""
+        with self._lock:
+            self._write_alone(status)
+
+    def _write_alone(self, status: AgentStatus) -> None:
         path, disk = self.directory / FILE_NAME, self.disk()
-        self.written = replace(status, checks=checks(self._reports, status.service, disk))
+        status = replace(status, checks=self._checks(status, disk))
+        self.written = status
         try:
             data = json.dumps({"version": VERSION, **asdict(self.written)}, indent=1)
             files.replace(path, data.encode() + b"\n", durable=False)
@@ -222,22 +243,26 @@ class StatusFile:
                 LOG.warning("The status can't be written to %s: %s", self.directory, why)
             self._unwritable = True
             disk = [f"{path} can't be written: {why}", *disk]
-            self.written = replace(status, checks=checks(self._reports, status.service, disk))
+            self.written = replace(status, checks=self._checks(status, disk))
         else:
             self._unwritable = False
 
+    def _checks(self, status: AgentStatus, disk: Sequence[str]) -> tuple[Check, ...]:
+        return checks(self._reports, status.service, disk, self.silence)
+
 
 def checks(
-    reports: Sequence[Report], service: ServiceFacts, disk: Iterable[str]
+    reports: Sequence[Report], service: ServiceFacts, disk: Iterable[str], silence: str = ""
 ) -> tuple[Check, ...]:
     """Return the health of each part.
 
     ``reports`` are those of the last period, ``disk`` the reasons why files of ``state_path`` can't
-    be written.
+    be written, ``silence`` why a period does not end now.
     """
     wrong: Mapping[str, Iterable[str | None]] = {
         "placement": [
-            with_agents_step(r.error) for r in reports if isinstance(r.error, PlacementError)
+            silence,
+            *(with_agents_step(r.error) for r in reports if isinstance(r.error, PlacementError)),
         ],
         "drivers": [
             f"driver {name}: {error_text(err)}"

@@ -46,9 +46,9 @@ def lock_directory(directory: Path) -> int | None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as err:
-        holder = _holder(os.fstat(descriptor).st_ino)
         os.close(descriptor)
-        raise InUse(directory, holder) from err
+        pid = holder(directory)
+        raise InUse(directory, f" (process {pid})" if pid else "") from err
     except OSError as err:
         LOG.warning(
             "%s can't be locked (%s): never run two compute-agents with this state_path",
@@ -129,11 +129,15 @@ def _has_locked(descriptor: int, path: Path) -> bool:
     return os.path.samestat(os.fstat(descriptor), path.stat())
 
 
-def _holder(inode: int) -> str:
-    """Return the process with the lock, for messages; empty if unknown (see proc_locks(5))."""
+def holder(path: Path) -> int | None:
+    """Return the pid of the process with the lock of a directory or file (see proc_locks(5)).
+
+    0 for a process that is not visible here, as that of a container; ``None`` if there is none.
+    """
     try:
+        inode = path.stat().st_ino
         rows = [line.split() for line in LOCKS.read_text().splitlines()]
     except OSError:
-        return ""
+        return None
     holders = [row[4] for row in rows if row[1] == "FLOCK" and row[5].endswith(f":{inode}")]
-    return f" (process {holders[0]})" if holders and holders[0].isdigit() else ""
+    return next((max(0, int(pid)) for pid in holders if pid.lstrip("-").isdigit()), None)

@@ -42,10 +42,8 @@ class FleetDatabase:
     engine: sa.Engine
 
     @classmethod
-    def from_url(cls, connection: str, option: str = "[registry] connection") -> "FleetDatabase":
+    def from_url(cls, connection: str) -> "FleetDatabase":
         """Return the database of an SQLAlchemy URL; each connection is tested before its use.
-
-        ``option``: the option that set the URL, for errors.
 
         :raises RegistryUnavailable: the URL is invalid.
         """
@@ -62,11 +60,15 @@ class FleetDatabase:
                 **({} if backend == "sqlite" else _POOL),
             )
         except KeyError:
-            raise RegistryUnavailable(f"{option}: use mysql+pymysql, not {backend}") from None
+            raise RegistryUnavailable(
+                f"[registry] connection: use mysql+pymysql, not {backend}"
+            ) from None
         except (sa.exc.ArgumentError, ImportError, ValueError) as err:
-            raise RegistryUnavailable(f"{option}: {err}") from err
+            raise RegistryUnavailable(f"[registry] connection: {err}") from err
         if not url.database or not 0 < (url.port or 1) < 65536:
-            raise RegistryUnavailable(f"{option}: the database is not named, or the port is wrong")
+            raise RegistryUnavailable(
+                "[registry] connection: the database is not named, or the port is wrong"
+            )
         if backend == "sqlite":
             sa.event.listen(engine, "connect", add_functions)
         return cls(engine)

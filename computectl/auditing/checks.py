@@ -78,13 +78,20 @@ class Audit:
         return [each for each in self.findings if each.condition.severity is not Severity.INFO]
 
 
-GIVE_UP = "if it is decommissioned: computectl retire on that host, then computectl service delete"
+GIVE_UP = (
+    "if it died for good: computectl service force-down {0}, computectl retire {0}, computectl "
+    "service delete {0}"
+)
+"""The next step of a host that reports no more; on one that still runs, retire needs no name."""
 
 
 def reporting(
-    service: ObservedService, missing: Collection[str], alive: bool
+    service: ObservedService, missing: Collection[str], alive: bool, other: str = ""
 ) -> Iterator[Condition]:
-    """Yield findings on whether a host reports; ``missing``: its roots that Placement lacks."""
+    """Yield findings on whether a host reports; ``missing``: its roots that Placement lacks.
+
+    ``other``: the UUID under which Placement has a provider with the host's name, if it does.
+    """
     record = service.record
     host = record.host
     yield from service.conditions()
@@ -101,7 +108,11 @@ def reporting(
         text = "sends heartbeats, but has not reported a root provider yet"
         yield Condition(text, host, Severity.WARNING, step)
     for root in missing:
-        step = f"run computectl status on the host to see why; {GIVE_UP} {host}"
+        step = f"run computectl status on the host to see why; {GIVE_UP.format(host)}"
+        if other:
+            step = (
+                f"{host} is there as {other}; if that is this host: computectl adopt {host} on it"
+            )
         yield Condition(f"its root provider {root} is not in Placement", host, next_step=step)
 
 
@@ -112,8 +123,14 @@ def _silent(record: ServiceRecord) -> Condition:
     forced = ", forced down" if record.forced_down else ""
     status = f"{record.shown_status}{forced}"
     severity = Severity.WARNING if expected else Severity.ERROR
-    step = f"start compute-agent on that host; {GIVE_UP} {record.host}"
+    step = f"start compute-agent on that host; {GIVE_UP.format(record.host)}"
     return Condition(f"{text} ({status})", record.host, severity, step)
+
+
+def with_trait(service: ObservedService) -> str:
+    """Return on how many of a host's roots the trait is."""
+    number, roots = service.with_trait, len(service.record.roots)
+    return f"{number} of {counted(roots, 'root')}" if number else "none of its roots"
 
 
 def status(service: ObservedService, *, alive: bool) -> Iterator[Condition]:
@@ -121,7 +138,7 @@ def status(service: ObservedService, *, alive: bool) -> Iterator[Condition]:
     record = service.record
     if service.placement is not Agreement.DIFFERS:
         return
-    has = f"{DISABLED} is on {service.with_trait} of {counted(len(record.roots), 'root')}"
+    has = f"{DISABLED} is on {with_trait(service)}"
     if alive:
         step = (
             "its agent corrects this at its next heartbeat or verification; if not: computectl "

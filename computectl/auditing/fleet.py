@@ -27,6 +27,7 @@ from reportclient.reader import (
     members_of,
     other_hosts,
     part_of,
+    provider_by_name,
     provider_by_uuid,
     providers_with_trait,
     read_part,
@@ -108,7 +109,9 @@ class FleetAudit:
                 # A root just created is in no listing by trait yet.
                 if root not in existing and provider_by_uuid(root, self.api) is None
             ]
-            self.audit.add(REPORTING, checks.reporting(item, missing, alive))
+            other = provider_by_name(item.record.host, self.api) if missing else None
+            uuid = other["uuid"] if other is not None else ""
+            self.audit.add(REPORTING, checks.reporting(item, missing, alive, uuid))
             if not missing:
                 self.audit.add(STATUS, checks.status(item, alive=alive))
         self.audit.add(REPORTING, checks.claimed_twice(records))

@@ -11,7 +11,6 @@ from typing import Any
 
 from agent.bus.caller import Caller, new_request_id
 from agent.bus.signing import Operator
-from agent.config import option_place
 from agent.registry.checks import Report, StatusChange, degraded_text
 from agent.registry.control import Control
 from agent.registry.errors import InputRefused, RecordUnusable, StillUp, UnknownHost
@@ -192,12 +191,8 @@ class Services:
             return None
         from agent.bus import messaging  # noqa: PLC0415  oslo.messaging is slow
 
-        conf = self._session.conf
-        return messaging.transport(
-            self._session.settings.transport_url,
-            conf.config_file or (),
-            option=option_place(conf, "transport_url"),
-        )
+        session = self._session
+        return messaging.transport(session.settings.transport_url, session.conf.config_file or ())
 
 
 def _user() -> str:

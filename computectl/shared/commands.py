@@ -52,8 +52,7 @@ _NEXT_STEPS: Sequence[tuple[type[Exception], str, int]] = (
     (DriverError, "see compute_driver, and the driver's options, in {files}", UNUSABLE),
     (BadQuery, "no request was sent; --help shows the syntax", UNUSABLE),
     (CannotForbid, "use --include-disabled to include disabled hosts", UNUSABLE),
-    (placement.AuthenticationFailed, "see [placement] in {files}", UNUSABLE),
-    (placement.Forbidden, "see [placement] in {files}", UNUSABLE),
+    *((kind, "see [placement] in {files}", UNUSABLE) for kind in placement.OF_OPTIONS),
     (placement.TooOld, "upgrade Placement", UNUSABLE),
     (placement.TooNew, "upgrade compute-agent", UNUSABLE),
     (placement.Unreachable, "check that Placement is up, and [placement] in {files}", PROBLEMS),
@@ -62,7 +61,7 @@ _NEXT_STEPS: Sequence[tuple[type[Exception], str, int]] = (
     (registry.ReasonRefused, "nothing was changed", UNUSABLE),
     (registry.InputRefused, "nothing was changed", UNUSABLE),
     (registry.StillUp, "nothing was deleted", UNUSABLE),
-    (registry.Attached, "use openstack compute service set", UNUSABLE),
+    (registry.Attached, "its agent follows nova-compute", UNUSABLE),
     (registry.HostTaken, "give one of the two agents another [DEFAULT] host", UNUSABLE),
     (
         registry.RecordUnusable,
@@ -86,7 +85,7 @@ def as_command_error(err: Exception, files: str) -> CommandError:
         return err
     # The class is in agent.bus.messaging, which is slow to import only for this check.
     if type(err).__name__ == "TransportUnavailable":
-        return CommandError(str(err), "see transport_url", UNUSABLE)
+        return CommandError(str(err), f"see transport_url in {files}", UNUSABLE)
     for kind, step, code in _NEXT_STEPS:
         if isinstance(err, kind):
             return CommandError(str(err), step.format(files=files), code)

@@ -37,6 +37,8 @@ def argument_error(message: str, parser: argparse.ArgumentParser) -> CommandErro
 
 def unknown_option_error(word: str, parser: argparse.ArgumentParser) -> CommandError:
     """Return the error for an unknown option, with a similar one as a suggestion."""
+    if word == "--force":
+        return CommandError("nothing is forced", f"`{parser.prog} --help` says what is in the way")
     option, equals, value = word.partition("=")
     options = [name for name in parser._option_string_actions if name.startswith("--")]  # noqa: SLF001
     hint = meant(option, options, equals + value) or f"`{parser.prog} --help` lists all"

@@ -1,6 +1,6 @@
 """``.. start-errors::`` lists the errors that end a start and that its page does not explain.
 
-They are read from the code: what raises an error of ``agent.main.EXITS`` that an operator has to
+They are read from the code: what raises an error of ``agent.check.LASTING`` that an operator has to
 correct, and what refuses the value of an option or the class of a driver.
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from docutils import nodes
 from docutils.parsers.rst import Directive
 
-from agent.main import EXITS, UNUSABLE
+from agent.check import LASTING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGES = ("agent", "compute_registry", "drivers", "reportclient")
-AT_START = {kind.__name__ for kind, code in EXITS if code == UNUSABLE} | {
+AT_START = {kind.__name__ for kind in LASTING} | {
     *("DriverLoadFailed", "DriverNotFound", "RegistryConfigError"),
     "_error",  # creates an IdentityError
 }
 LATER = {"DriverError", "TransportUnavailable"}
-"""Those of ``EXITS`` that are mostly raised later."""
+"""Those of ``LASTING`` that are mostly raised later."""
 READERS = (
     *("agent/opts.py", "agent/placement.py", "agent/metrics/opts.py", "agent/bus/messaging.py"),
     *("drivers/opts.py", "drivers/inventory.py", "drivers/libvirt/devices/device_spec.py"),

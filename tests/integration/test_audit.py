@@ -24,6 +24,7 @@ from tests.servers.placement import RealPlacement
 
 OWNER, NODE = "CUSTOM_OWNER_COMPUTE_AGENT", "COMPUTE_NODE"
 DISABLED, SHARES = "COMPUTE_STATUS_DISABLED", "MISC_SHARES_VIA_AGGREGATE"
+TWIN = "7a0e6a3c-0000-4000-8000-000000000002"
 AGGREGATE = "7a0e6a3c-0000-4000-8000-000000000001"
 
 
@@ -80,6 +81,8 @@ def test_each_check_finds_what_it_is_for_and_says_what_to_do(host, registry, pla
     registry.heartbeat(checks.Report("away", "b", "6.5", [root(placement, "away", NODE)]))
     silence(registry, "away")
     registry.heartbeat(checks.Report("lost", "c", "6.5", [AGGREGATE]))
+    registry.heartbeat(checks.Report("twin", "c", "6.5", [TWIN]))
+    twin = root(placement, "twin", NODE)
     orphan = root(placement, "orphan", NODE)
     root(placement, "nova", NODE)
     storage, lone = root(placement, "storage", SHARES), root(placement, "lone", SHARES)
@@ -98,6 +101,8 @@ def test_each_check_finds_what_it_is_for_and_says_what_to_do(host, registry, pla
     assert set(found) == {
         ("reporting", "error", "away"),
         ("reporting", "error", "lost"),
+        ("reporting", "error", "twin"),
+        ("orphans", "error", "twin"),
         ("orphans", "error", "orphan"),
         ("orphans", "error", "lone"),
         ("ownership", "info", "CUSTOM_LEFT_OVER"),
@@ -105,6 +110,11 @@ def test_each_check_finds_what_it_is_for_and_says_what_to_do(host, registry, pla
     }
     assert all(row["next_step"] for row in found.values())
     assert found["orphans", "error", "orphan"]["uuid"] == orphan
+    assert found["reporting", "error", "twin"]["next_step"] == (
+        f"twin is there as {twin}; if that is this host: computectl adopt twin on it"
+    )
+    dead = found["reporting", "error", "away"]["next_step"]
+    assert "computectl service force-down away, computectl retire away" in dead
     assert lone in found["orphans", "error", "lone"]["next_step"]
     assert found["reporting", "error", "away"]["text"] == "no heartbeat for 2 h (enabled)"
     assert AGGREGATE in found["reporting", "error", "lost"]["text"]
@@ -356,7 +366,7 @@ def test_record_and_trait_are_compared(reported, registry, placement) -> None:
     found = rows(said := reported.ctl("audit", "-f", "json"))
     assert said.code == 1
     assert found["status", "error", "host1"]["text"] == (
-        f"disabled in its service record, but {DISABLED} is on 0 of 1 root"
+        f"disabled in its service record, but {DISABLED} is on none of its roots"
     )
     assert found["reporting", "warning", "host1"]["text"] == "no heartbeat for 2 h (disabled)"
 

@@ -149,6 +149,13 @@ def test_installed_upgraded_taken_back_removed_and_purged(host: Host, now: str, 
         assert in_placement(placement) == reported, "nothing was written anew"
         assert "host = packaged" in (host.container.root / path[1:]).read_text()
 
+    written = (host.container.root / path[1:]).read_text()
+    (host.container.root / path[1:]).write_text(f"{written}\n[compute]\nnothing = 1\n")
+    pid = host.show("compute-agent", "MainPID")
+    host.take(now)
+    assert host.show("compute-agent", "MainPID") == pid, "it would not start"
+    (host.container.root / path[1:]).write_text(written)
+
     check_the_installed(host)
     host.dpkg("--remove", "compute-agent", "compute-registry", "compute-agent-common")
     assert not (host.container.root / "usr/lib/compute-agent").exists()

@@ -217,3 +217,27 @@ def test_a_member_is_refused_in_the_words_of_the_policy(cloud: Cloud) -> None:
     assert done.returncode == 1
     assert "403" in done.stderr and "os_compute_api:os-services:list" in done.stderr
     assert not cloud.records.get_service("host2").disabled
+
+
+CHECKED = {
+    AGENT: (0, "Placement: {} (", ""),
+    BY_PASSWORD.format(user="agent", password="wrong"): (2, "", "Keystone refused the credentials"),
+    BY_PASSWORD.format(user="member", password="rebmem"): (2, "", "placement:resource_providers"),
+    AGENT.replace("username = agent", ""): (2, "", "Keystone refused the credentials"),
+    AGENT.replace("user_domain_id = default", ""): (2, "", "Keystone refused the credentials"),
+    f"{AGENT}service_type = nothing\n": (2, "", "?name=testhost not sent: "),
+}
+
+
+@pytest.mark.parametrize("how", CHECKED)
+def test_a_check_logs_in_and_names_the_endpoint(
+    cloud: Cloud, agent: AgentProcess, how: str
+) -> None:
+    logs_in(agent, cloud, how)
+    code, shown, error = CHECKED[how]
+    done = agent.once("--check")
+    assert done.returncode == code, done.stderr
+    assert shown.format(cloud.placement.url) in done.stdout
+    assert error in done.stderr
+    if code:
+        assert "no answer to" not in done.stderr and "agent.conf" in done.stderr

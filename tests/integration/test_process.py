@@ -100,12 +100,62 @@ def test_a_driver_that_can_not_start_now_exits_1_and_may_clean_up(stuck: AgentPr
 def test_a_bad_configuration_exits_2_and_says_where(agent: AgentProcess, placement) -> None:
     agent.options = "update_resource_interval = 5\n"
     mark = placement.mark()
-    said = "agent.conf: no option update_resource_interval in [DEFAULT], whose options are "
+    said = "agent.conf:5: no option update_resource_interval in [DEFAULT], whose options are "
     assert_ended(agent.once(), 2, said)
     assert placement.since(mark) == []
 
 
+def test_a_check_prints_what_is_used_and_every_error_and_writes_nothing(
+    agent: AgentProcess, placement: RealPlacement, tmp_path: Path
+) -> None:
+    agent.write()
+    agent.state_path.rmdir()
+    mark = placement.mark()
+    done = agent.once("--check")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert f"configuration: {agent.config}" in lines and "host: testhost" in lines
+    assert "driver: fake: nodes testhost" in lines and f"Placement: {placement.url}" in lines
+    assert [request.method for request in placement.since(mark)] == ["GET"]
+    assert not agent.state_path.exists()
+
+    files = tmp_path / "files"
+    files.mkdir()
+    (files / "a.yaml").write_text("meta: {schema_version: '1.0'}\nprovidres: []\n")
+    agent.placement_url = f"http://127.0.0.1:{free_port()}"
+    agent.compute_driver = "fake,nope"
+    agent.options = (
+        "transport_url = nonsense\n[monitor]\nlisten_port = 1\n[registry]\nreport_intervall = 1\n"
+        f"[compute]\nprovider_config_location = {files}\n"
+    )
+    agent.write()
+    (agent.state_path / FILE_NAME).write_text("none")
+    done = agent.once("--check")
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    for said in (
+        "agent.conf:4: compute_driver: no driver 'nope' is installed",
+        "agent.conf:5: transport_url: ",
+        "agent.conf:6: no group [monitor]: is [monitoring] meant?",
+        "agent.conf:9: no option report_intervall in [registry], whose options are ",
+        f"{files}/a.yaml:2: providres: unknown",
+        f"{agent.state_path}/{FILE_NAME}: ",
+        "no answer to GET /resource_providers?name=testhost: ",
+    ):
+        assert any(said in line for line in done.stderr.splitlines()), (said, done.stderr)
+
+
 # -- the running process
+
+
+def test_a_new_host_reports_at_once_and_after_a_restart_in_its_turn(agent: AgentProcess) -> None:
+    agent.options = "periodic_fuzzy_delay = 1000000\n"
+    agent.start()
+    agent.until_logged("to Placement", times=1)
+    agent.stop()
+    agent.start()
+    agent.until_logged("Reporting host testhost, the first time in ", times=2)
+    assert "the first time in 0 s" in agent.log
+    assert int(agent.log.rpartition("the first time in ")[2].split()[0]) > 1
 
 
 def test_sigterm_in_a_period_lets_it_end(agent: AgentProcess, placement: RealPlacement) -> None:

@@ -5,8 +5,11 @@ import os
 
 import pytest
 
+from agent.registry.checks import Report
+from compute_registry.store import SqlRegistry
 from driverkit.scripted.driver import DEFAULT_SCRIPT
 from tests.integration.agent_host import Here
+from tests.integration.test_audit import silence
 from tests.servers.placement import RealPlacement
 from tests.servers.terminal import Terminal
 from tests.waiting import eventually
@@ -122,3 +125,44 @@ def test_a_running_agent_is_in_the_way(host, placement) -> None:
     assert said.code == 2
     assert "stop compute-agent, and disable it" in said.err
     assert placement.uuids() == before
+
+
+def test_a_host_that_died_for_good_is_retired_from_any_machine(
+    host: Here, registry: SqlRegistry, placement: RealPlacement
+) -> None:
+    before, stranger = placement.uuids(), placement.stranger
+    dead = stranger.create_provider("dead")
+    card = stranger.create_child(stranger.create_child(dead, "dead_numa0"), "dead_card")
+    stranger.set_inventory(card, {"VCPU": {"total": 4}})
+    guest = stranger.put_allocation({card: {"VCPU": 1}})
+    registry.heartbeat(Report("dead", "a", "6.5", [dead]))
+    for step in ("is up", "is down", "is forced down"):
+        said = host.ctl("retire", "dead", "--yes")
+        assert (said.code, placement.uuids().keys() - before) == (
+            1 if step == "is forced down" else 2,
+            {"dead", "dead_numa0", "dead_card"},
+        )
+        if said.code == 2:
+            assert f"dead {step}, and has to be down and forced down; if it died" in said.err
+            assert "computectl service force-down dead" in said.err
+        silence(registry, "dead")
+        if step == "is down":
+            assert host.ctl("service", "force-down", "dead").code == 0
+    assert f"dead_card ({card}): is in use by {guest}" in said.err
+    placement.request("DELETE", f"/allocations/{guest}")
+    assert "run the command with --yes" in host.ctl("retire", "dead").err
+    said = host.ctl("retire", "dead", "--yes")
+    assert (said.code, said.err) == (0, "")
+    assert "computectl service delete dead" in said.out
+    assert placement.uuids() == before
+    assert host.ctl("retire", "dead", "--hand-back").code == 2
+    assert host.ctl("retire", "nobody").code == 2
+
+
+def test_a_host_under_another_uuid_is_not_nothing(host: Here, placement: RealPlacement) -> None:
+    host.ctl("retire", "--yes")
+    other = placement.stranger.create_provider("host1")
+    said = host.ctl("retire", "--yes")
+    assert f"Placement has host1 under another UUID, {other}" in said.err
+    assert "computectl adopt host1" in said.err
+    assert placement.uuids() == {"host1": other}

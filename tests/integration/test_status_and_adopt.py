@@ -6,12 +6,15 @@ import os
 import shutil
 import signal
 import uuid
+from types import SimpleNamespace
 
 import pytest
 
 from agent.nodes.identity import NODES
 from agent.reporting.status import ENDED, started_at
+from agent.state.lock import lock_directory
 from agent.state.saved_root import root_path
+from computectl.app import main
 from reportclient.saved_view import sealed, unsealed
 from tests.integration.agent_host import Here
 from tests.servers.agent import AgentProcess
@@ -56,7 +59,7 @@ def test_status_of_an_agent_from_before_its_start_until_it_is_killed(agent):
     agent.send(signal.SIGSTOP)
     eventually(lambda: computectl(agent, "status").code == 1)
     said = computectl(agent, "status")
-    assert "stuck" in said.err and "see the log" in said.err
+    assert "stuck" in said.err and "says why" in said.err
     # Where nobody waits for it, a killed process keeps its pid and its entry in /proc.
     os.kill(file["pid"], signal.SIGKILL)
     eventually(lambda: started_at(file["pid"]) == ENDED)
@@ -76,6 +79,24 @@ def test_an_agent_whose_pid_somebody_else_has_is_not_running(agent):
     assert "not running" in said.err
     path.write_text(json.dumps({**written(agent), "started": started_at(os.getpid())}))
     assert "not running" not in computectl(agent, "status").err
+
+
+def test_the_lock_says_who_runs_and_a_full_disk_is_not_ok(agent, monkeypatch, capsys):
+    assert agent.once().returncode == 0
+    assert "not running (its last pid was" in computectl(agent, "status").err
+    held = lock_directory(agent.state_path)
+    said = computectl(agent, "status")
+    assert f"process {os.getpid()} runs, and has written no status yet" in said.err
+    (agent.state_path / "status.json").unlink()
+    assert "compute-agent runs, and has written no status yet" in computectl(agent, "status").err
+    os.close(held)
+    begin(agent)
+    full = SimpleNamespace(f_flag=0, f_blocks=9, f_bavail=0)
+    monkeypatch.setattr(os, "statvfs", lambda _: full)
+    with pytest.raises(SystemExit) as ended:
+        main(["--config-file", str(agent.config), "status"])
+    assert ended.value.code == 1
+    assert f"disk: {agent.state_path} is full" in " ".join(capsys.readouterr().out.split())
 
 
 COMPLETE = {"version": 1, "host": "h", "pid": 1, "started": 1, "updated": 1.0, "interval": 60}

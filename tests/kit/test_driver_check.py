@@ -1,13 +1,25 @@
 """computectl driver check: whatever the driver does, pytest's verdicts and an exit code."""
 
-import importlib.util
+import re
 from pathlib import Path
 
 import pytest
 
+from drivers import extras
 from tests.integration.agent_host import AgentHost, Here, one_line
 from tests.kit.installed import EXITS_LATER, FOLDERS, HANGS_LATER, SETS_ALL_TRAITS, install
 from tests.waiting import eventually
+
+BROKEN = """
+from drivers.api import ComputeDriver
+
+class Broken(ComputeDriver):
+    def get_available_nodes(self):
+        return [self.context.host]
+
+    def update_provider_tree(self, provider_tree, nodename, allocations=None):
+        raise KeyError("no disk here")
+"""
 
 
 @pytest.fixture
@@ -24,6 +36,19 @@ def test_a_broken_rule_is_shown_with_its_reason_and_how_to_mend_it(host, tmp_pat
     assert "Mend: derive the driver from DeviceDriver" in said.out
     assert said.out.count("FAILED installed.py::TestDriver::test_data_of_other_services_stays") == 1
     assert " 1 failed, " in said.out.splitlines()[-1]
+    assert re.search(r"= driver all-traits, rules: 1 broken, \d+ kept, \d+ skipped =", said.out)
+    assert "\ndata_of_other_services_stays: " in said.out
+
+
+def test_rules_that_break_for_one_cause_are_named_together(host, tmp_path):
+    host.configure(driver="broken")
+    site = install(tmp_path / "site", "broken", BROKEN)
+    said = host.ctl("driver", "check", "broken", PYTHONPATH=str(site))
+    assert said.code == 1
+    summary = said.out.partition("= driver broken, rules: ")[2].partition("short test summary")[0]
+    causes = [line for line in summary.splitlines()[1:] if line.strip("= ")]
+    assert len([line for line in causes if "no disk here" in line]) == 1, causes
+    assert max(line.partition(": ")[0].count(", ") for line in causes) > 3
 
 
 def test_a_good_driver_exits_with_0_and_skipped_rules_name_their_fixture(host):
@@ -74,6 +99,6 @@ def test_an_unknown_driver_and_a_missing_pytest_are_errors(tmp_path, monkeypatch
     here = Here.configured(tmp_path, "http://placement.example")
     error = one_line(here.ctl("driver", "check", "fak"), 2)
     assert "no driver 'fak' is installed; is fake meant?" in error
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
     error = one_line(here.ctl("driver", "check", "fake"), 2)
-    assert "pytest is not installed; the check needs it: " in error
+    assert "pytest is not installed; run: " in error

@@ -17,7 +17,7 @@ BUILT = "reportclient/build"
 """What pip leaves in a checkout from which it installed."""
 MAY_USE = {
     "agent": ("agent", "drivers", "reportclient"),
-    "compute_registry": ("compute_registry", "agent", "reportclient"),
+    "compute_registry": ("compute_registry", "agent", "drivers.extras", "reportclient"),
     "computectl": ("computectl", "agent", "drivers", "reportclient"),
     "driverkit": ("driverkit", "agent", "computectl", "drivers", "reportclient"),
     "drivers": (

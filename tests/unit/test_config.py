@@ -105,8 +105,14 @@ def test_arguments_win_over_the_file(tmp_path: Path) -> None:
         ("[compute]\nowner_trait =\n", "owner_trait is empty: name a trait"),
         ("[compute]\nreshape_when_running = perhaps\n", "reshape_when_running"),
         ("[compute]\nroot_provider = theirs\n", "root_provider"),
-        ("[placement]\ntimeout = -1\n", "timeout in .*agent.conf.*greater than or equal to 0"),
-        ("[placement]\nconnect_retries = many\n", "connect-retries in .*agent.conf is not valid"),
+        (
+            "[placement]\ntimeout = -1\n",
+            r"agent\.conf:2: .* timeout is .*greater than or equal to 0",
+        ),
+        (
+            "[placement]\nconnect_retries = many\n",
+            r"agent\.conf:2: .* connect-retries is not valid",
+        ),
     ],
 )
 def test_a_value_that_can_not_be_is_refused_by_its_name(tmp_path, text: str, said: str) -> None:
@@ -137,7 +143,7 @@ def test_a_wrong_value_in_a_file_is_an_error_that_names_the_option(
         config.settings(config.load_config(words))
     assert "LocationInfo" not in str(told.value)
     if option in ("rate_limit_interval", "update_resources_interval"):
-        assert f"{option} in {path} is not valid" in str(told.value)
+        assert re.search(rf"{path}:\d: .* {option} is not valid", str(told.value))
     if option not in ("once", "update_resources_interval"):
         with pytest.raises(RegistryConfigError, match=option.replace("_", "[-_]")):
             registry_config.load_config(words)
@@ -153,9 +159,9 @@ def test_arguments_that_there_are_not_end_with_how_to_use_them(capsys) -> None:
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("[DEFAULT]\nhost = $nothing\n", "host in {}"),
-        ("[DEFAULT]\nhost = $host\n", "host in {}"),
-        ("[placement]\nregion_name = a$secret\n", "[placement] region_name in {}"),
+        ("[DEFAULT]\nhost = $nothing\n", "host"),
+        ("[DEFAULT]\nhost = $host\n", "host"),
+        ("[placement]\nregion_name = a$secret\n", "[placement] region_name"),
     ],
 )
 def test_an_unknown_substitution_names_the_option_and_not_its_value(
@@ -164,7 +170,7 @@ def test_an_unknown_substitution_names_the_option_and_not_its_value(
     with pytest.raises(config.ConfigError, match=r"write \$\$ for a literal \$") as caught:
         settings(tmp_path, text)
     said = str(caught.value)
-    assert said.startswith(place.format(tmp_path / "agent.conf") + ": ")
+    assert said.startswith(f"{tmp_path}/agent.conf:2: {place}: ")
     assert "secret" not in said and "nothing" not in said
 
 
@@ -225,8 +231,31 @@ def test_an_option_that_nothing_reads_is_refused_with_those_of_its_group(
     tmp_path: Path, text: str, names: str, group: str, one_of: str
 ) -> None:
     begins, _, options = refused(tmp_path, text).partition(", whose options are ")
-    assert begins == f"{tmp_path}/agent.conf: no option {names} in [{group}]"
+    assert begins.endswith(f": no option {names} in [{group}]")
+    places = begins.partition(": no ")[0].split(", ")
+    written = [Path(place.partition(":")[0]).read_text() for place in places]
+    lines = [int(place.rpartition(":")[2]) for place in places]
+    said = [re.split("[ :]", w.splitlines()[n - 1])[0] for w, n in zip(written, lines, strict=True)]
+    assert said == names.split(", ")
     assert one_of in options.split(", ")
+
+
+@pytest.mark.parametrize(
+    ("group", "meant"),
+    [
+        *(("monitor", "monitoring"), ("registy", "registry"), ("compte", "compute")),
+        *(("Default", "DEFAULT"), ("libvirtd", "libvirt"), ("placment", "placement")),
+    ],
+)
+def test_a_misspelt_group_is_refused_with_the_one_that_is_meant(
+    tmp_path: Path, group: str, meant: str
+) -> None:
+    text = f"[{group}]\nlisten_port = 1\n[DEFAULT]\nhots = a\n"
+    first, second = sorted(
+        refused(tmp_path, text).splitlines(), key=lambda line: "[DEFAULT]," in line
+    )
+    assert first == f"{tmp_path}/agent.conf:1: no group [{group}]: is [{meant}] meant?"
+    assert "no option hots in [DEFAULT]" in second
 
 
 def test_an_unknown_option_in_a_directory_of_files_is_refused_too(tmp_path: Path) -> None:
@@ -236,7 +265,7 @@ def test_an_unknown_option_in_a_directory_of_files_is_refused_too(tmp_path: Path
     conf = config.load_config(
         ["--config-file", str(tmp_path / "agent.conf"), "--config-dir", str(tmp_path / "extra")]
     )
-    with pytest.raises(config.ConfigError, match=r"extra/more\.conf: no option state-pth"):
+    with pytest.raises(config.ConfigError, match=r"extra/more\.conf:2: no option state-pth"):
         config.refuse_unknown(conf)
 
 
@@ -253,6 +282,8 @@ def test_an_unknown_option_in_a_directory_of_files_is_refused_too(tmp_path: Path
         "[placement]\nauth_url = http://keystone\n",  # no auth_type: that is the error
         "[placement]\nauth_type = none_such\nauth_url = http://keystone\n",
         "[a_driver_that_is_gone]\nroot = /\n",
+        "[placement]\nauth_section = placement2\n[placement2]\nauth_type = none\n",
+        "[api_database]\na = 1\n[console]\na = 1\n[metrics]\na = 1\n[api]\na = 1\n",
     ],
 )
 def test_options_of_libraries_and_older_names_are_not_refused(tmp_path: Path, text: str) -> None:
@@ -264,13 +295,14 @@ def test_options_of_libraries_and_older_names_are_not_refused(tmp_path: Path, te
 def test_the_registry_refuses_unknown_options_but_not_those_of_an_agent(tmp_path: Path) -> None:
     path = tmp_path / "both.conf"
     path.write_text(
-        "[DEFAULT]\ncompute_driver = fake\n[compute]\ncpu_shared_set = 1\n[registry]\naccess = rpc\n"
+        "[DEFAULT]\ncompute_driver = fake\nram_allocation_ratio = 1\ninstances_path = /x\n[compute]\ncpu_shared_set = 1\n[registry]\naccess = rpc\n"
         "[placement]\nmax_concurrency = 1\nauth_type = password\n"
     )
     registry_config.load_config(["--config-file", str(path)])
-    path.write_text("[monitoring]\nport = 1\n")
-    with pytest.raises(RegistryConfigError, match=r"both\.conf: no option port in \[monitoring\]"):
-        registry_config.load_config(["--config-file", str(path)])
+    for option, group in (("port", "monitoring"), ("control_exchagne", "DEFAULT")):
+        path.write_text(f"[{group}]\n{option} = 1\n")
+        with pytest.raises(RegistryConfigError, match=f": no option {option} in .{group}."):
+            registry_config.load_config(["--config-file", str(path)])
 
 
 def test_the_older_name_of_the_cpu_models_means_the_same(tmp_path: Path) -> None:

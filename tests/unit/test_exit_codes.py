@@ -1,14 +1,23 @@
 """What passes by itself ends a start with 1, what an operator has to correct with 2."""
 
+from __future__ import annotations
+
+import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from agent import config, placement
-from agent.main import LASTING, PASSING, exit_code, main
+from agent.check import LASTING, PASSING, exit_code
+from agent.main import main
 from agent.registry.errors import RegistryUnavailable
 from agent.state.lock import InUse
+from compute_registry.command import main as registry_command
+from computectl.app import main as computectl
+from drivers import extras
 from drivers.errors import DriverLoadFailed, DriverNotFound, DriverNotReady, ReshapeFailed
 from reportclient.errors import AuthenticationFailed, Forbidden, ServerFault, Unreachable
 
@@ -72,3 +81,79 @@ def test_the_start_ends_with_the_code_and_one_line(
     last = capsys.readouterr().err.strip().splitlines()[-1]
     assert ("can't start new thread" if code == 1 else "max_version") in last
     assert last.startswith("compute-agent: ")
+
+
+ENDS = {
+    "state_path =": "a.conf:2: state_path is empty",
+    "compute_driver = a,a": "a.conf:2: compute_driver = a, a: name each driver once",
+    "compute_driver = nope": "a.conf:2: compute_driver: no driver 'nope' is installed",
+    "debug = maybe": "a.conf:2: a configuration file has an invalid value of option debug",
+    "update_resources_interval = x": "a.conf:2: Value for option update_resources_interval is not valid",
+    "log_config_append = /none": "a.conf:2: logging can't be set up (log_file, log_dir",
+    "[registry]\naccess = rpc": "a.conf:3: [registry] access = rpc needs transport_url",
+    "[monitoring]\nlisten = ::": "a.conf:3: [monitoring] listen is '::'",
+    "[compute]\nowner_trait =": "a.conf:3: [compute] owner_trait is empty",
+    "[compute]\ncpu_shared_set = x\n[libvirt]\nconnection_uri = test:///default": (
+        "a.conf:3: driver 'libvirt' = "
+    ),
+    "[placement]\nauth_type = passwort": (
+        "a.conf:3: [placement] auth_type = passwort: no such plugin; is password meant?"
+    ),
+    "[placement]\nregion_name = a": "a.conf: [placement] auth_type is not set",
+}
+
+
+@pytest.mark.parametrize("text", ENDS)
+def test_what_ends_a_start_names_file_and_line(tmp_path: Path, text: str, capsys) -> None:
+    path = tmp_path / "a.conf"
+    path.write_text(f"[DEFAULT]\n{text}\n[libvirt]\nrbd_user = a\n")
+    with pytest.raises(SystemExit) as ended:
+        main(
+            ["--config-file", str(path), "--state-path", str(tmp_path / "state")][
+                : None if text != "state_path =" else 2
+            ]
+        )
+    assert ended.value.code == 2
+    assert ENDS[text].format(tmp_path) in capsys.readouterr().err.strip().splitlines()[-1]
+
+
+EXTRAS: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "sqlalchemy": ("registry", lambda _: registry_command()),
+    "waitress": ("dev", lambda path: main(["--dev", "--once", *fake(path)])),
+    "prometheus_client": (
+        "metrics",
+        lambda path: main([*fake(path, "[monitoring]\nlisten_port = 1\n")]),
+    ),
+    "libvirt": ("libvirt", lambda path: main(["--once", *fake(path, driver="libvirt")])),
+    "pytest": ("kit", lambda path: computectl([*fake(path), "driver", "check", "fake"])),
+}
+
+
+def fake(path: Path, more: str = "", driver: str = "fake") -> list[str]:
+    (path / "agent.conf").write_text(
+        f"[DEFAULT]\nstate_path = {path}\ncompute_driver = {driver}\n[placement]\n{LOGIN}{more}"
+    )
+    return ["--config-file", str(path / "agent.conf")]
+
+
+@pytest.mark.parametrize("module", EXTRAS)
+def test_a_program_that_lacks_an_extra_says_how_to_install_it(
+    tmp_path: Path, module: str, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    extra, program = EXTRAS[module]
+    monkeypatch.delitem(sys.modules, "compute_registry.service", raising=False)
+    for name in [name for name in sys.modules if name.startswith("compute_registry.database")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(SystemExit) as ended:
+        program(tmp_path)
+    assert ended.value.code == 2
+    last = capsys.readouterr().err.strip().splitlines()[-1]
+    assert f"{module} is not installed; run: {sys.executable} -m pip install " in last
+    assert f"{Path(__file__).parents[2]}[{extra}]" in last
+
+
+def test_from_an_index_the_name_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = SimpleNamespace(read_text=lambda _: None)
+    monkeypatch.setattr(extras.metadata, "distribution", lambda _: installed)
+    assert extras.missing("kit", "sys", "none_such").endswith(" install 'compute-agent[kit]'")

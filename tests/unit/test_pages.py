@@ -66,7 +66,7 @@ SHOWN = re.compile(
 OPTIONS = {
     program: {f"--{option.dest.replace('_', '-')}" for option in options}
     for program, options in (
-        ("compute-agent", opts.COMMAND_LINE),
+        ("compute-agent", [*opts.COMMAND_LINE, *opts.DEFAULT[1:3]]),
         ("compute-registry", registry_config.COMMAND_LINE),
     )
 }

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from drivers.deadline import Blocked, CallQueue, Overdue
 from drivers.errors import DriverLoadFailed, DriverNotReady
+from drivers.extras import missing
 from drivers.libvirt.connection.events import Events
 from drivers.libvirt.connection.session import (
     CallSkipped,
@@ -57,10 +58,8 @@ def load_binding() -> Any:
     try:
         import libvirt  # noqa: PLC0415  # optional: only this driver's hosts need it
     except ImportError as err:
-        what = "libvirt-python: install compute-agent[libvirt]"
-        if not isinstance(err, ModuleNotFoundError):
-            what = "the library of libvirt: install libvirt0"
-        raise DriverLoadFailed(f"the libvirt driver needs {what} ({err})") from err
+        what = missing("libvirt", "libvirt") or f"{err}: install libvirt0"
+        raise DriverLoadFailed(f"the libvirt driver can't be used: {what}") from err
     _run_event_loop(libvirt)
     return libvirt
 

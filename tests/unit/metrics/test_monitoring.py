@@ -205,8 +205,8 @@ def status(*wrong: Check, updated: float = 100.0) -> AgentStatus:
         (
             status(),
             400.0,
-            (503, "stuck: no period has ended for 5 min; see the log\n"),
-            (503, "stuck: no period has ended for 5 min; see the log\nplacement: ok\n"),
+            (503, "stuck: no period has ended for 5 min\n"),
+            (503, "stuck: no period has ended for 5 min\nplacement: ok\n"),
         ),
     ],
     ids=["starting", "well", "no broker", "stuck"],

@@ -164,6 +164,6 @@ def test_a_port_that_is_none_is_one_line_with_option_and_file_and_no_retry(
     assert done.returncode == 2, done.stderr  # RestartPreventExitStatus of both units
     assert "Traceback" not in done.stderr
     said = done.stderr.splitlines()[-1]  # the log may have begun before
-    assert f"{option} in {path}" in said
+    assert f"{path}:" in said and option in said.partition(f"{path}:")[2]
     assert "secret" not in done.stderr
     assert "invalid literal" not in done.stderr or option != "transport_url"

@@ -15,6 +15,7 @@ from reportclient.errors import (
     AuthenticationFailed,
     Conflict,
     Forbidden,
+    NoEndpoint,
     NotFound,
     PlacementError,
     Rejected,
@@ -231,6 +232,22 @@ def test_a_microversion_is_two_decimal_numbers(text):
             "200, and the answer of http://10.0.0.1:8778 is not in Placement's format; see what "
             "answers there",
         ),
+        *(
+            (
+                status,
+                b"<html>Sorry</html>",
+                Unreachable if status == 429 else WrongForm,
+                f"{status}, and the answer of http://10.0.0.1:8778 is not in Placement's format; "
+                f"{step}",
+            )
+            for status, step in {
+                403: "a gateway or proxy on the way refuses the request: see its rules",
+                407: "a proxy wants credentials: see https_proxy, http_proxy and no_proxy",
+                413: "a gateway or proxy limits the size of requests: raise its limit",
+                429: "a gateway or proxy limits the rate of requests, which are sent again: raise "
+                "its limit",
+            }.items()
+        ),
     ],
 )
 def test_an_error_names_the_cause_and_the_next_step(status, said, kind, text):
@@ -289,8 +306,14 @@ def test_an_error_whose_code_is_a_list_is_still_read():
 
 
 def test_an_endpoint_that_the_catalog_lacks_says_which_options_choose_it():
-    with pytest.raises(Unreachable, match="See endpoint_override, region_name"):
+    with pytest.raises(NoEndpoint, match="^GET .* not sent: .* See endpoint_override, region_name"):
         ask(ksa.EndpointNotFound())
+
+
+@pytest.mark.parametrize("error", [ksa.BadRequest, ksa.Unauthorized, ksa.Forbidden])
+def test_what_keystone_refuses_is_no_missing_answer_of_placement(error):
+    with pytest.raises(AuthenticationFailed, match="^Keystone refused the credentials: "):
+        ask(error("id or name must be present"))
 
 
 @pytest.mark.parametrize(

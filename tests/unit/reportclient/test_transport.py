@@ -176,6 +176,23 @@ def test_a_time_out_doubles_up_to_a_limit_until_an_answer_comes(
 
 
 @pytest.mark.parametrize(
+    ("answers", "said"),
+    [(True, "does not speak TLS: is http:// meant"), (False, "no TLS handshake with .* 0.2 s: is")],
+)
+def test_https_on_a_port_of_http_says_so_and_raises_no_timeout(answers: bool, said: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        if answers:
+            thread = threading.Thread(target=lambda: server.accept()[0].sendall(b"HTTP/1.0 400\n"))
+            thread.start()
+        url = f"https://127.0.0.1:{server.getsockname()[1]}"
+        api = token_adapter(url, "x")
+        api.session.timeout = PATIENCE
+        with pytest.raises(Unreachable, match=said) as caught:
+            PlacementAPI(api).request("GET", "/x")
+    assert "raise timeout" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
     ("sent", "headers"), [(LISTED, {}), (gzip.compress(LISTED), {"Content_Encoding": "gzip"})]
 )
 def test_a_large_answer_is_taken_up_to_the_limit_once_it_is_unpacked(

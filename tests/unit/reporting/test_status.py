@@ -260,3 +260,37 @@ def test_the_problems_are_all_those_that_the_registry_does_not_know(tmp_path: Pa
         ]
     )
     assert status.problems() == [broker, "driver libvirt: gone", "gpu0: ECC errors", "away"]
+
+
+def test_a_placement_that_does_not_answer_is_not_called_ok(tmp_path: Path, caplog) -> None:
+    file = StatusFile(tmp_path, "host1", 60.0, lambda: 7.0)
+    file([Report("host1")])
+    for why, text in (("Placement does not answer", "Placement does not answer"), (None, "")) * 2:
+        for _ in range(2):
+            file.note_silence(why)
+        written = from_json(json.loads((tmp_path / FILE_NAME).read_text()))
+        assert Check("placement", text) in written.checks
+    assert [record.message for record in caplog.records] == ["Placement does not answer"] * 2
+    file.note_silence("Placement does not answer")
+    file([Report("host1")])  # the period has ended
+    assert file.written is not None and all(check.ok for check in file.written.checks)
+
+
+def test_an_old_status_calls_nothing_well_and_says_nothing_twice() -> None:
+    away = Unreachable("no answer to PUT /x")
+    report = NodeStatus.from_report(Report("n", error=away), 50.0)
+    failed = replace(WRITTEN, nodes=(report,), checks=checks([Report("n", error=away)], FACTS, ()))
+    drawn = "\n".join(status_lines(ObservedStatus(failed, 100.0, alive=True), Screen()))
+    assert drawn.count("no answer to PUT /x") == 1 and "placement: see below" in drawn
+    assert "compute-agent --check" in drawn and "nothing was changed" in drawn
+    for old in (
+        ObservedStatus(WRITTEN, 900.0, alive=True),
+        ObservedStatus(WRITTEN, 100.0, True, 9),
+    ):
+        drawn = "\n".join(status_lines(old, Screen()))
+        assert "was well" in drawn and ": ok" not in drawn and ": well" not in drawn
+        assert not old.well
+    assert "process 9 runs" in str(old.out_of_date)
+
+
+FACTS = ServiceFacts()

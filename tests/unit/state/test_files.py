@@ -4,14 +4,16 @@ import errno
 import os
 import pwd
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 
-from agent.nodes.identity import IdentityNotReady, compute_id
+from agent.check import exit_code
+from agent.nodes.identity import IdentityError, refuse_unreadable
 from agent.state import files
 from agent.state.document import Document, Unreadable, Unusable
 from agent.state.lock import lock_file
+
+ROOT = "9d6ba763-8e93-5284-b069-776c52a0868f"
 
 
 def refused(path: Path, number: int = errno.EACCES) -> OSError:
@@ -36,12 +38,6 @@ def test_other_errors_and_what_is_ones_own_are_told_as_they_are(monkeypatch, tmp
     assert files.describe_error(OSError(errno.EACCES, "Permission denied")) == "Permission denied"
 
 
-def test_an_identity_that_belongs_to_another_user_is_waited_for(monkeypatch, tmp_path):
-    monkeypatch.setattr(files, "read", Mock(side_effect=refused(tmp_path)))
-    with pytest.raises(IdentityNotReady, match=str(tmp_path)):
-        compute_id(tmp_path)
-
-
 @pytest.fixture
 def of_the_service(tmp_path):
     """A directory of another user's, in which root runs a command."""
@@ -49,6 +45,27 @@ def of_the_service(tmp_path):
         pytest.skip("needs root")
     os.chown(tmp_path, 65534, 65534)
     return tmp_path
+
+
+@pytest.mark.parametrize("name", ["", "compute_id", "service.json", f"root-{ROOT}.json"])
+def test_state_that_this_user_may_not_read_ends_the_start(of_the_service, name):
+    path = of_the_service / name
+    if name:
+        path.write_text("{}")
+    path.chmod(0o700 if not name else 0o600)
+    os.chown(path, 0, 0)
+    for folder in of_the_service.parents:
+        if folder.name.startswith(("pytest-of", "pytest-", "popen-")):
+            folder.chmod(0o755)
+    os.seteuid(65534)
+    try:
+        with pytest.raises(
+            IdentityError, match=f"{path}: Permission .* chown -R .* {path}"
+        ) as told:
+            refuse_unreadable(of_the_service)
+    finally:
+        os.seteuid(0)
+    assert exit_code(told.value) == 2
 
 
 def test_what_root_makes_in_the_services_directory_is_the_services(of_the_service):
