@@ -35,7 +35,7 @@ def test_the_loader_gives_it_its_options_and_one_out_of_bounds_is_named(monkeypa
     assert {Lifecycle, Degradable} <= load("").abilities
     with pytest.raises(DriverLoadFailed) as told:
         load("[DEFAULT]\ncpu_allocation_ratio = -1\n")
-    assert f"option cpu_allocation_ratio in {file} is not valid" in str(told.value)
+    assert "option cpu_allocation_ratio is not valid" in str(told.value)
     assert "LocationInfo" not in str(told.value)
 
 
