@@ -9,6 +9,8 @@
 - The agent's own traits (the disabled status) are the agent's only.
 - A trait or aggregate that a driver reports absent and another service sets again is removed at
   growing intervals.
+- Of what several hosts report of a sharing provider the least inventory and the first name hold;
+  what is set again after a driver here has replaced it is replaced once a day.
 
 In attach mode ``agent.period.attach.agent_statement`` has what the agent itself asserts, and
 ``agent.provider_config.asserted`` what provider files may.
@@ -35,7 +37,7 @@ from agent.ownership.ledger import (
     manager_text,
 )
 from agent.ownership.statement import Assertion, Statements
-from reportclient.model import Provider
+from reportclient.model import Inventory, Provider
 from reportclient.provider_tree import own_key
 from reportclient.snapshot import Snapshot
 
@@ -49,13 +51,15 @@ REPORT_AFTER = 3
 """Number of removals of a contested name from which a condition names it."""
 DAY = 86400.0
 """Seconds; the longest pause between two removals of a contested name."""
+MOST = 16
+"""The number of removals after which the pause is not doubled any more."""
 
 
 @dataclass(slots=True)
 class Removals:
-    """The removals of a trait or aggregate that ``manager`` reports absent."""
+    """The removals of a trait, aggregate or record; ``reason`` is what a driver reports."""
 
-    manager: str
+    reason: str
     times: int = 0
     until: float = 0.0
     """Monotonic time until which it is not removed again."""
@@ -65,7 +69,7 @@ class Removals:
 
 @dataclass(slots=True)
 class ContestedNames:
-    """Removed traits and aggregates of one root's tree, by provider UUID and name."""
+    """Removed traits, aggregates and records of one root's tree, by provider UUID and name."""
 
     removals: dict[tuple[str, str], Removals] = field(default_factory=dict)
 
@@ -76,48 +80,63 @@ class ContestedNames:
     def note_denied(
         self, denials: Mapping[tuple[str, str], str], after: Snapshot, now: float, gap: float
     ) -> Iterator[tuple[str, str]]:
-        """Note which denied names ``after``, the acknowledged state, has; yield new removals.
+        """Note which denied names ``after``, the acknowledged state, has; yield removed names.
 
-        ``denials`` has the manager of each.  The next removal of the same name waits ``gap``
-        seconds, each later one twice as long.
+        ``denials`` has the reason of each.  The next removal of the same name waits ``gap``
+        seconds, each later one twice as long; that of a record waits a day.
         """
-        for denial, manager in denials.items():
+        for denial, reason in denials.items():
             if _has(after, denial):
-                if denial in self.removals:
-                    self.removals[denial].is_set = True
+                if (removal := self.removals.get(denial)) is not None:
+                    removal.is_set, removal.reason = True, reason
                 continue
             if denial not in self.removals:
-                self.removals[denial] = Removals(manager)
-                yield denial
+                differs = " " in denial[1]  # of many hosts each would write its own in turn
+                self.removals[denial] = Removals(reason, MOST if differs else 0)
+                if not differs:
+                    yield denial
             removal = self.removals[denial]
-            removal.until = now + min(DAY, gap * 2.0 ** min(removal.times, 16))
+            removal.until = now + min(DAY, gap * 2.0 ** min(removal.times, MOST))
             removal.times, removal.is_set = removal.times + 1, False
         for denial in self.removals.keys() - denials.keys():
-            if _has(after, denial):
+            self.removals[denial].is_set = False
+            if _has(after, denial) or now > self.removals[denial].until + DAY:
                 del self.removals[denial]  # no driver denies it any more
 
     def condition(self) -> str:
         """Return a text that names the first contested name; empty if there is none."""
         again = [
-            (denial, each.manager)
+            (denial, each.reason)
             for denial, each in self.removals.items()
             if each.is_set and each.times >= REPORT_AFTER
         ]
         if not again:
             return ""
-        (provider, name), manager = again[0]
+        (provider, name), reason = again[0]
         more = f" (and {len(again) - 1} more such names)" if again[1:] else ""
         return (
-            f"{name} of provider {provider}{more} was removed {REPORT_AFTER} times or more and is "
-            f"set again by another service, while {manager_text(manager)} reports it absent: "
-            "change what sets it, or the driver"
+            f"{name} of provider {provider}{more} is set again by another service or host whenever "
+            f"it is removed, while {reason}: change what sets it, or the driver"
         )
 
 
 def _has(snapshot: Snapshot, denial: tuple[str, str]) -> bool:
     uuid, name = denial
     provider = snapshot.get(uuid)
-    return provider is not None and name in provider.traits | provider.aggregates
+    if provider is None:
+        return False
+    records = (record_text(each, record) for each, record in provider.inventory.items())
+    return name in {*provider.traits, *provider.aggregates, *records, name_text(provider)}
+
+
+def name_text(provider: Provider) -> str:
+    """Return a provider's name as a name to deny."""
+    return f"the name {provider.name}"
+
+
+def record_text(name: str, record: Inventory) -> str:
+    """Return an inventory record as a name to deny: ``DISK_GB (total 900, reserved 0, ...)``."""
+    return f"{name} ({', '.join(f'{key} {value}' for key, value in record.as_dict().items())})"
 
 
 @dataclass(frozen=True, slots=True)

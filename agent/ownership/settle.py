@@ -62,9 +62,9 @@ from agent.ownership.ledger import (
     manager_text,
 )
 from agent.ownership.placing import correct_places, free_names
-from agent.ownership.policy import Policy, with_unrecorded_claims
+from agent.ownership.policy import Policy, name_text, record_text, with_unrecorded_claims
 from agent.ownership.statement import Assertion, Statements
-from reportclient.model import Provider
+from reportclient.model import Inventory, Provider
 from reportclient.plan import Problem
 from reportclient.snapshot import Snapshot
 
@@ -80,8 +80,9 @@ class Settled:
 
     ``before`` is the ledger until now with the additions of ``with_unrecorded_claims``.
     ``denials`` are traits and aggregates in Placement that a driver asserts absent and no manager
-    here claims, with that driver's manager: they are removed unless contested.  ``kept`` says why
-    a sharing provider that leaves is only drained: other hosts may use it too.
+    here claims, and the name and records of a sharing provider that yield to a manager's, with
+    what it reports: they are removed unless contested.  ``kept`` says why a sharing provider that
+    leaves is only drained: other hosts may use it too.
     """
 
     desired: Snapshot
@@ -273,6 +274,7 @@ def settle_provider(  # noqa: C901, PLR0912, PLR0915  one kind of claim after th
         places = {owners[0]: before, **places}
     owner, place = next(iter(places.items()), ("", before))
     after, class_owners, denials = None, dict[str, str](), dict[Denial, str]()
+    raised = dict[Denial, str]()
     if place is not None:
         subject = before or Provider(uuid, place.name)
 
@@ -285,6 +287,15 @@ def settle_provider(  # noqa: C901, PLR0912, PLR0915  one kind of claim after th
                     f"name and parent of {manager_text(manager)} ignored: {manager_text(owner)} "
                     "reports this provider"
                 )
+
+        def is_contested(observed: str, reported: str, manager: str) -> bool:
+            raised[uuid, observed] = f"{manager_text(manager)} reports {reported}"
+            return (uuid, observed) in policy.contested
+
+        is_shared = subject.shares and uuid != policy.root
+        if is_shared and place.name > subject.name:
+            texts = [name_text(each) for each in (subject, place)]
+            place = replace(place, name=subject.name) if is_contested(*texts, owner) else place
 
         # Its classes: a silent owner keeps one unless a driver before it in order asserts it.
         inventory = dict(subject.inventory)
@@ -319,10 +330,15 @@ def settle_provider(  # noqa: C901, PLR0912, PLR0915  one kind of claim after th
                         )
                 else:
                     observed = subject.inventory.get(name)
-                    inventory[name], class_owners[name] = record.with_defaults(observed), manager
+                    record, class_owners[name] = record.with_defaults(observed), manager
+                    if observed is not None and is_shared and _offers_less(observed, record):
+                        texts = [record_text(name, each) for each in (observed, record)]
+                        record = observed if is_contested(*texts, manager) else record
+                    inventory[name] = record
 
         # Its traits and aggregates, which managers share.
         denied, denials = _denied(inputs, uuid)
+        denials |= raised
         traits = (subject.traits - released.traits | asserted.traits) - denied.traits
         aggregates = subject.aggregates - released.aggregates | asserted.aggregates
         aggregates -= denied.aggregates
@@ -359,6 +375,17 @@ def settle_provider(  # noqa: C901, PLR0912, PLR0915  one kind of claim after th
     now.pop(OWN_UUID, None)
     holders_now = {manager: held for manager, held in now.items() if held != NONE}
     return SettledProvider(after, holders_now, leaves, problems, denials, stays, others)
+
+
+def _offers_less(observed: Inventory, record: Inventory) -> bool:
+    """Return whether Placement's record offers less than a manager's.
+
+    Hosts that report one sharing provider may differ for ever.  The least holds, in a fixed order
+    of equal capacities, and the first name: it is written at once, all else once a day by each
+    host.
+    """
+    had, has = ([each.capacity, *each.as_dict().values()] for each in (observed, record))
+    return had < has
 
 
 def _leaving(
@@ -402,7 +429,8 @@ def _denied(inputs: Inputs, uuid: str) -> tuple[Holding, dict[Denial, str]]:
             names = names.within(inputs.observed.get(uuid))
             names = names.without(joined([agents, *asserted, *silent]))
             both = [*names.traits, *names.aggregates]
-            denials.update({(uuid, name): manager for name in both})
+            reason = f"{manager_text(manager)} reports it absent"
+            denials.update({(uuid, name): reason for name in both})
             waits = frozenset(name for name in both if (uuid, name) in inputs.policy.contested)
             names = names.without(Holding(traits=waits, aggregates=waits))
         result = result.joined(names)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 
-from agent.ownership.ledger import AGENT, FILES, STATUS, Ledger, manager_text
+from agent.ownership.ledger import AGENT, FILES, STATUS, Ledger
 from agent.ownership.placing import freeing_names
 from agent.ownership.policy import DISABLED, ContestedNames, Policy, with_unrecorded_claims
 from agent.ownership.settle import Denial, Settled, settle
@@ -229,9 +229,8 @@ class Tracker:
                 self.ledger = self.ledger.seen_on(self.view.snapshot.get(self.uuid))
         gap, denials = self.rules.verify_every or VERIFY_EVERY, decision.denials
         for uuid, name in self.contested.note_denied(denials, self.view.snapshot, api.now, gap):
-            text = "Node %s: removed %s from provider %s: %s reports it absent"
-            provider, manager = before.providers[uuid], manager_text(denials[uuid, name])
-            LOG.info(text, self.node, name, provider.name, manager)
+            text, provider = "Node %s: removed %s from provider %s: %s", before.providers[uuid]
+            LOG.info(text, self.node, name, provider.name, denials[uuid, name])
         if self.view.restored and outcome.stopped_by is None and (was_read or not self.unallocated):
             self._look_for_allocations(api)  # 1 GET where all guests have one
         report = self._report(decision, outcome)

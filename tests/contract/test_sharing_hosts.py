@@ -55,6 +55,16 @@ def hosts(any_placement) -> tuple[Host, Host]:
     return first, second
 
 
+def reports(host: Host, **record: int) -> None:
+    """Let a host report this of the storage."""
+
+    def body(tree: Any) -> None:
+        mounts(host.node, POOL)(tree)
+        tree.update_inventory(POOL, {"DISK_GB": {"total": 900, "reserved": 0, **record}})
+
+    host.driver.body = body
+
+
 def pool(placement: Any, uuid: str = POOL) -> dict[str, Any]:
     return placement.stranger.inventory(uuid)["DISK_GB"]
 
@@ -167,3 +177,66 @@ def test_a_storage_that_another_service_deleted_is_created_again(any_placement, 
     for _ in range(3):
         second.period()
     assert there(any_placement, POOL)
+
+
+@pytest.mark.parametrize(
+    ("more", "least"),
+    [
+        ({"total": 901}, {"total": 900}),
+        ({"reserved": 0}, {"reserved": 900}),
+        ({"max_unit": 900}, {"max_unit": 800}),
+        ({"total": 901, "reserved": 1}, {"total": 900}),
+    ],
+    ids=["totals", "health", "units", "same capacity"],
+)
+def test_hosts_that_differ_on_a_storage_end_at_the_least_of_it(
+    any_placement, hosts, more: dict[str, int], least: dict[str, int]
+) -> None:
+    first, second = hosts
+    third = Host(any_placement, "h3", "c0ffee00-0000-4000-8000-0000000000b3", POOL)
+    for host, record in ((first, more), (second, least), (third, more)):
+        reports(host, **record)
+    periods = [[host.period() for host in (first, second, third)] for _ in range(20)]
+    writes = [sum(len(report.done) for report in each) for each in periods]
+    assert sum(writes[1:]) <= 4 and not any(writes[4:]), writes
+    kept = pool(any_placement)
+    assert kept == kept | least
+    for host in (first, third):
+        (text,) = host.period().texts()
+        assert f"DISK_GB (total {kept['total']}, reserved {kept['reserved']}" in text
+        assert f"of provider {POOL} is set again by another service or host" in text
+        assert all(
+            f"{key} {value}" in text.partition("driver1 reports")[2] for key, value in more.items()
+        )
+    assert not second.period().texts()
+
+    reports(second, **more)  # as a device that is well again
+    for _ in range(2):
+        second.period(), first.period(), third.period()
+    assert pool(any_placement) | more == pool(any_placement)
+    assert not any(host.period().texts() for host in (first, second, third))
+
+
+def test_hosts_that_name_a_storage_differently_end_at_the_first_name(fake_placement) -> None:
+    def names(node: str, name: str) -> Body:
+        def body(tree: Any) -> None:
+            mounts(node, POOL)(tree)
+            tree.rename(POOL, name)
+
+        return body
+
+    hosts = Host(fake_placement, NODE, ROOT, POOL), Host(fake_placement, "h2", OTHER, POOL)
+    for host, name in zip(hosts, ("pool-a", "pool-b"), strict=True):
+        host.driver.body = names(host.node, name)
+    writes = [sum(len(host.period().done) for host in hosts) for _ in range(20)]
+    assert not any(writes[3:]) and fake_placement.stranger.provider(POOL)["name"] == "pool-a"
+    (text,) = hosts[1].period().texts()
+    assert "the name pool-a of provider" in text and "reports the name pool-b" in text
+
+
+def test_what_another_service_took_from_a_storage_is_given_back(any_placement, hosts) -> None:
+    first, _ = hosts
+    for taken in (100, 200):
+        any_placement.stranger.set_inventory(POOL, {"DISK_GB": {"total": 900 - taken}})
+        first.period()
+        assert pool(any_placement)["total"] == 900

@@ -1,6 +1,9 @@
 """Names that a driver reports absent and another service sets: pauses, and when it is reported."""
 
-from agent.ownership.policy import DAY, REPORT_AFTER, ContestedNames
+from dataclasses import replace
+
+from agent.ownership.policy import DAY, REPORT_AFTER, ContestedNames, record_text
+from reportclient.model import Inventory
 from reportclient.snapshot import Snapshot
 from tests.ownership.rules.small import ONE, ROOT, root, there
 
@@ -42,6 +45,25 @@ def test_a_name_is_contested_while_it_is_set_again_after_three_removals() -> Non
         assert not contested.condition()
         remove(contested, A, after=SET)
         assert bool(contested.condition()) is (times == REPORT_AFTER)
-    assert contested.condition().startswith(f"A of provider {ROOT} was removed 3 times or more")
+    assert contested.condition().startswith(f"A of provider {ROOT} is set again by another service")
+    remove(contested)  # the other service has removed it
+    assert not contested.condition()
+    remove(contested, A, after=SET)
+    assert contested.condition()
     remove(contested, after=SET)  # no driver denies it any more
     assert not contested.condition()
+
+
+def test_a_record_that_is_set_again_is_contested_at_once_and_waits_for_a_day() -> None:
+    contested, less, more = (
+        ContestedNames(),
+        *({"X": Inventory(n).with_defaults(None)} for n in (1, 2)),
+    )
+    denial = (ROOT, record_text("X", less["X"]))
+    lowered, raised = (there(replace(root(), inventory=each)) for each in (less, more))
+    assert remove(contested, denial, after=raised) == [] == list(contested.condition())
+    remove(contested, denial, after=lowered, now=1.0)
+    assert "X (total 1, " in contested.condition()
+    assert contested.waiting(DAY - 1) == {denial} and not contested.waiting(DAY)
+    remove(contested, after=raised, now=2 * DAY + 1)
+    assert not contested.removals, "what was replaced for good is forgotten"

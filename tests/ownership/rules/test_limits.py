@@ -328,7 +328,8 @@ def test_a_trait_may_go_from_a_provider_that_is_asserted_as_it_is(
     ledger = Ledger({ROOT: {ONE: ON_DEVICE}, DEVICE: row}, begun=True)
     settled = settle(CURRENT, ledger, said, OWN)
     assert (A not in settled.desired.providers[DEVICE].traits) is goes
-    assert dict(settled.denials) == ({(DEVICE, A): ONE} if said.statements[0].denied else {})
+    denied = {(DEVICE, A): "driver one reports it absent"} if said.statements[0].denied else {}
+    assert dict(settled.denials) == denied
 
 
 # -- without a ledger, or with one that can't be written
