@@ -3,13 +3,17 @@
     python -m driverkit.installed NAME HOST [--config-file=FILE ...] [--config-dir=DIR ...]
 
 The driver is created as the agent creates it, with the options of the agent's configuration.
+With ``--facts=FILE`` no rule is checked: FILE gets what the driver reports, with ``--state-path``.
 """
 
 import argparse
+import json
 import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +21,17 @@ import pytest
 
 from driverkit import BY_PYTEST
 from driverkit.contract import DriverContract
-from driverkit.host import MakeDriver, configuration
+from driverkit.evidence import differences, facts
+from driverkit.host import MakeDriver, configuration, starting
 from drivers import loader
 from drivers.api import DriverContext
 from drivers.deadline import DriverHangs
+from reportclient.testing.fake_placement import FakePlacement
+
+SEEDS = ("1", "2", "3", "4", "5")
+"""Values of PYTHONHASHSEED; a set of two texts has the same order under all of them once in 32."""
+LIMIT = 120.0
+"""Seconds in which a process with such a value has to report."""
 
 
 class TestDriver(DriverContract):
@@ -29,13 +40,50 @@ class TestDriver(DriverContract):
     @pytest.fixture
     def driver_context(self, checked: argparse.Namespace, tmp_path: Path) -> DriverContext:
         """Return a context with the agent's configuration, and a state path of its own."""
-        conf = configuration(checked.config_file, checked.config_dir)
-        return DriverContext(checked.host, tmp_path, conf)
+        return _context(checked, tmp_path)
 
     @pytest.fixture
     def make_driver(self, checked: argparse.Namespace, driver_context: DriverContext) -> MakeDriver:
         """Return a callable that creates the driver as the agent does."""
-        return lambda: loader.load_drivers([checked.driver], driver_context)[0].driver
+        return _maker(checked, driver_context)
+
+    def test_the_order_of_sets_makes_no_difference(
+        self, checked: argparse.Namespace, tmp_path: Path
+    ) -> None:
+        """A new process reports the same names, UUIDs and inventories.
+
+        Why: Python orders a set of texts anew in each process.  What is numbered in this order has
+        another name after a restart, and guests hold what the agent then removes.
+
+        Mend: sort what you number: ``enumerate(sorted(devices))``.
+        """
+        said, file = _facts(checked, tmp_path), tmp_path / "facts.json"
+        command = [sys.executable, "-P", "-m", "driverkit.installed", *sys.argv[1:]]
+        command += [f"--facts={file}", f"--state-path={tmp_path}"]
+        for seed in SEEDS:
+            environment = {**os.environ, "PYTHONHASHSEED": seed}
+            code = subprocess.call(command, env=environment, timeout=LIMIT)  # noqa: S603  our own
+            assert code == BY_PYTEST, "a new process of the driver failed: see its output"
+            lines = differences(said, json.loads(file.read_text(encoding="utf-8")))
+            assert not lines, f"a new process, whose sets have another order:\n{lines}"
+
+
+def _context(given: argparse.Namespace, state_path: Path) -> DriverContext:
+    conf = configuration(given.config_file, given.config_dir)
+    return DriverContext(given.host, state_path, conf)
+
+
+def _maker(given: argparse.Namespace, context: DriverContext) -> MakeDriver:
+    return lambda: loader.load_drivers([given.driver], context)[0].driver
+
+
+def _facts(given: argparse.Namespace, state_path: Path) -> dict[str, str]:
+    """Return what a new driver says of its nodes on an empty Placement; it is closed then."""
+    context = _context(given, state_path)
+    with starting(_maker(given, context), context, FakePlacement()) as start:
+        host = start()
+        nodes = (facts(host.edited(node)).items() for node in host.nodes())
+        return dict(chain.from_iterable(nodes))
 
 
 class Plugin:
@@ -82,7 +130,13 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("host")
     parser.add_argument("--config-file", action="append", default=[])
     parser.add_argument("--config-dir", action="append", default=[])
-    plugin = Plugin(parser.parse_args(arguments))
+    parser.add_argument("--facts", type=Path)
+    parser.add_argument("--state-path", type=Path)
+    given = parser.parse_args(arguments)
+    if given.facts is not None:
+        given.facts.write_text(json.dumps(_facts(given, given.state_path)), encoding="utf-8")
+        return 0
+    plugin = Plugin(given)
     os.chdir(Path(__file__).parent)  # else each verdict begins with the way to this file
     with tempfile.TemporaryDirectory(prefix="driver-check-") as directory:
         options = ["-c", os.devnull, "--rootdir", ".", "--basetemp", f"{directory}/tests"]

@@ -115,8 +115,8 @@ class ContestedNames:
         (provider, name), reason = again[0]
         more = f" (and {len(again) - 1} more such names)" if again[1:] else ""
         return (
-            f"{name} of provider {provider}{more} is set again by another service or host whenever "
-            f"it is removed, while {reason}: change what sets it, or the driver"
+            f"{name} of provider {provider}{more} is set again by another service or host, while "
+            f"{reason}: change what sets it, or the driver"
         )
 
 

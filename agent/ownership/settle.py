@@ -293,9 +293,9 @@ def settle_provider(  # noqa: C901, PLR0912, PLR0915  one kind of claim after th
             return (uuid, observed) in policy.contested
 
         is_shared = subject.shares and uuid != policy.root
-        if is_shared and place.name > subject.name:
-            texts = [name_text(each) for each in (subject, place)]
-            place = replace(place, name=subject.name) if is_contested(*texts, owner) else place
+        yields = is_shared and place.name > subject.name
+        if yields and is_contested(name_text(subject), name_text(place), owner):
+            place = replace(place, name=subject.name)
 
         # Its classes: a silent owner keeps one unless a driver before it in order asserts it.
         inventory = dict(subject.inventory)
@@ -332,7 +332,7 @@ def settle_provider(  # noqa: C901, PLR0912, PLR0915  one kind of claim after th
                     observed = subject.inventory.get(name)
                     record, class_owners[name] = record.with_defaults(observed), manager
                     if observed is not None and is_shared and _offers_less(observed, record):
-                        texts = [record_text(name, each) for each in (observed, record)]
+                        texts = record_text(name, observed), record_text(name, record)
                         record = observed if is_contested(*texts, manager) else record
                     inventory[name] = record
 

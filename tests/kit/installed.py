@@ -114,6 +114,33 @@ class Folders(ComputeDriver):
                 provider_tree.new_child(name, nodename)
             provider_tree.update_inventory(name, {"CUSTOM_FOLDER": {"total": 1}})
 """
+NUMBERS_A_SET = """\
+from drivers.api import ComputeDriver
+
+
+class NumbersASet(ComputeDriver):
+    def get_available_nodes(self):
+        return [self.context.host]
+
+    def update_provider_tree(self, provider_tree, nodename, allocations=None):
+        for number, total in enumerate({"16", "32", "48", "64", "80"}):
+            name = f"{nodename}_card{number}"
+            if not provider_tree.exists(name):
+                provider_tree.new_child(name, nodename)
+            provider_tree.update_inventory(name, {"VGPU": {"total": int(total)}})
+"""
+NUMBERS_ONCE = (
+    NUMBERS_A_SET.replace('enumerate({"16", "32", "48", "64", "80"})', "enumerate(self.numbered())")
+    + """\
+
+    def numbered(self):
+        file = self.context.state_path / "numbers"
+        if not file.exists():
+            file.write_text(" ".join({"16", "32", "48", "64", "80"}))
+        return file.read_text().split()
+"""
+)
+"""Numbers a set, but saves the numbers: they stay over a restart."""
 
 
 def install(site: Path, name: str, source: str) -> Path:

@@ -7,7 +7,15 @@ import pytest
 
 from drivers import extras
 from tests.integration.agent_host import AgentHost, Here, one_line
-from tests.kit.installed import EXITS_LATER, FOLDERS, HANGS_LATER, SETS_ALL_TRAITS, install
+from tests.kit.installed import (
+    EXITS_LATER,
+    FOLDERS,
+    HANGS_LATER,
+    NUMBERS_A_SET,
+    NUMBERS_ONCE,
+    SETS_ALL_TRAITS,
+    install,
+)
 from tests.waiting import eventually
 
 BROKEN = """
@@ -58,6 +66,24 @@ def test_a_good_driver_exits_with_0_and_skipped_rules_name_their_fixture(host):
     for fixture in ("lose_backend", "lose_device", "make_big_driver", "reshape_case"):
         assert f"add the fixture {fixture}: " in said.out
     assert {each.name for each in host.directory.iterdir()} == {"agent.conf", "script.yaml"}
+
+
+def test_numbers_that_depend_on_the_order_of_a_set_are_shown(host, tmp_path):
+    site = install(tmp_path / "site", "numbers-a-set", NUMBERS_A_SET)
+    said = host.ctl("driver", "check", "numbers-a-set", PYTHONPATH=str(site))
+    assert said.code == 1, said.err
+    assert "a new process, whose sets have another order" in said.out
+    assert re.search(
+        r"provider host1_card\d .*: inventory of VGPU: total \d+ -> total \d+", said.out
+    )
+    assert "Mend: sort what you number" in said.out
+    assert "rules: 1 broken," in said.out
+
+
+def test_numbers_that_the_driver_saves_keep_the_rules(host, tmp_path):
+    site = install(tmp_path / "site", "numbers-once", NUMBERS_ONCE)
+    said = host.ctl("driver", "check", "numbers-once", PYTHONPATH=str(site))
+    assert said.code == 0, said.out
 
 
 def test_a_driver_that_ends_the_process_is_named(host, tmp_path):
