@@ -121,10 +121,11 @@ def large(placement: RealPlacement) -> PlacementAPI:
 def test_the_page_knows_since_when_a_provider_drains(
     large: PlacementAPI, placement: RealPlacement
 ) -> None:
+    began = int(time.time())
     full = {"SRIOV_NET_VF": {"total": 8, "reserved": 8}}
     placement.stranger.set_inventory(uuid_of("host1_numa1_pf3"), full)
     (drain,) = PlacementReads(large).tree(uuid_of("host1")).drains
-    assert drain.since is not None and abs(time.time() - drain.since) < 60
+    assert drain.since is not None and drain.since >= began
 
 
 def counted(api: PlacementAPI, **how: View) -> tuple[int, object]:
