@@ -139,7 +139,8 @@ class ListServices(ServiceCommand):
     The column "placement" is "agrees" if COMPUTE_STATUS_DISABLED is on all roots of a disabled
     host or on none of an enabled one, "DIFFERS" if not (the agent corrects that when it verifies
     its roots), "not in Placement" if a root is not there as a compute node, "no root" if the
-    agent has not reported any yet, "not read" if Placement was not, "Nova's" in attach mode.
+    record has none yet (computectl audit says why), "not read" if Placement was not, "Nova's" in
+    attach mode.
     """
 
     examples = """\

@@ -129,9 +129,14 @@ def _retry_after(response: Any) -> float | None:
     wait = response.headers.get("retry-after", "")
     if wait.isdecimal():
         return float(wait) if len(wait) < 6 else None
+    until = seconds_of(wait)
+    return None if until is None else max(0.0, until - time.time())
+
+
+def seconds_of(date: str) -> float | None:
+    """Return an HTTP date in seconds since the epoch; ``None`` for what is no date."""
     try:
-        until = parsedate_to_datetime(wait)
-        return max(0.0, until.timestamp() - time.time())
+        return parsedate_to_datetime(date).timestamp()
     except (ValueError, TypeError, OverflowError):
         return None
 

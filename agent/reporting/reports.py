@@ -108,7 +108,7 @@ def ends_drain(provider: str) -> str:
 
 
 def drains(
-    tree: Snapshot, users: Mapping[str, Sequence[str]], since: Mapping[str, float]
+    tree: Snapshot, users: Mapping[str, Sequence[str]], since: Mapping[str, float | None]
 ) -> Iterator[Condition]:
     """Yield what drains in a tree: ``users`` has its consumers by provider UUID."""
     for uuid, consumers in users.items():

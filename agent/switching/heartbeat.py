@@ -248,10 +248,12 @@ class Heartbeat:
 
     def _known_version(self, reported: Reported) -> int | None:
         """Return the version of the record that was seen, ``None`` if an answer is needed."""
+        # Another record may give up a root at any time, as that of a renamed host's old name does.
+        news = reported != self._reported or not self.granted.issuperset(reported[1])
         self._unanswered -= 1
         if self._unanswered < 0:
             self._unanswered = random.randint(FEWEST_UNANSWERED, MOST_UNANSWERED)
-        elif reported == self._reported and self.name_conflict is None:
+        elif not news and self.name_conflict is None:
             if self.attached:
                 return 0
             if self.status.registered.is_set():

@@ -46,6 +46,8 @@ class Switching:
     _facts: ServiceFacts | None = None
     _answers: bool = False
     """Whether the RPC server was started."""
+    _refused: bool = False
+    """Whether another agent had this host's name at the last look."""
 
     def read_once(self) -> None:
         """Load the saved status and read the record, for a run of a single period."""
@@ -81,7 +83,13 @@ class Switching:
         self.status.loop.later(FACTS_EVERY, self.watch)
         if self.status.alone:
             self.status.follow_saved()
-        self._answer_calls()
+        if self._refused and not self.heartbeat.name_conflict:
+            # First write what was refused: then the heartbeat that says that calls are answered has
+            # no condition of before.
+            self.status.loop.refresh()
+        else:
+            self._answer_calls()
+        self._refused = bool(self.heartbeat.name_conflict)
         facts = self.facts()
         if facts != self._facts:
             self._facts = facts
@@ -111,7 +119,9 @@ class Switching:
 
     def facts(self) -> ServiceFacts:
         """For ``status.json``."""
-        rpc = NO_RPC if self.server is None else self.server.problem() or SERVING
+        rpc = NO_RPC
+        if self.server is not None and self._answers:
+            rpc = self.server.problem() or SERVING
         return ServiceFacts(
             disabled=self.status.disabled,
             reason=self.status.current.reason,

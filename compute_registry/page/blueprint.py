@@ -104,7 +104,7 @@ class FleetPage:
         (shown,), names, not_read = self._observed([record])
         tree: ShownTree | None = None
         if not root:
-            not_read = "the agent has not reported a root provider yet"
+            not_read = "the record has no root provider yet. On the host: computectl audit"
         elif not not_read:
             tree, not_read = self._read(lambda: self.placement.tree(root))
         values = {"host": shown, "root": root, "tree": tree, "names": names}

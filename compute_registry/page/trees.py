@@ -13,6 +13,7 @@ from reportclient.http import API
 from reportclient.model import Inventory, Provider
 from reportclient.observed_tree import ObservedTree, read_tree, sharing_providers
 from reportclient.plain_text import in_natural_order
+from reportclient.replies import seconds_of
 from reportclient.request_filter import DISABLED
 
 READS_AT_ONCE = 4
@@ -80,10 +81,7 @@ class PlacementReads:
 
         :raises NotRead: Placement can't be read, or has no such root.
         """
-        tree = self._read(lambda api: read_tree(root, api))
-        if tree is None:
-            raise NotRead(f"Placement has no root provider {root} (yet)")
-        return shown_tree(tree)
+        return self._read(lambda api: _read_shown(root, api))
 
     def _read(self, read: Callable[[API], T]) -> T:
         if self.placement is None:
@@ -98,8 +96,22 @@ class PlacementReads:
             self.turns.release()
 
 
-def shown_tree(tree: ObservedTree) -> ShownTree:
-    """Return everything that the page shows of a tree."""
+def _read_shown(root: str, api: API) -> ShownTree:
+    """Read a tree, with 1 GET more for each provider that drains."""
+    tree = read_tree(root, api)
+    if tree is None:
+        raise NotRead(f"Placement has no root provider {root} (yet)")
+    return shown_tree(tree, {uuid: _written_at(uuid, api) for uuid in tree.usage.draining})
+
+
+def _written_at(uuid: str, api: API) -> float | None:
+    """Return when the inventory of a provider was last written: it drains at least since then."""
+    reply = api.request("GET", f"/resource_providers/{uuid}/inventories")
+    return seconds_of(getattr(reply, "modified", ""))
+
+
+def shown_tree(tree: ObservedTree, since: Mapping[str, float | None]) -> ShownTree:
+    """Return everything that the page shows of a tree; ``since``: of what drains, by UUID."""
     sharing = sharing_providers(tree.snapshot, tree.root)
     providers = list(_nested(tree))
     amounts: dict[str, tuple[int, int]] = {}
@@ -108,7 +120,7 @@ def shown_tree(tree: ObservedTree) -> ShownTree:
             capacity, used = amounts.get(row.resource_class, (0, 0))
             amounts[row.resource_class] = capacity + row.capacity, used + row.used
     shared = [(names, [_shown(p, tree) for p in others]) for names, others in sharing.items()]
-    draining = list(drains(tree.snapshot, tree.usage.draining, {}))
+    draining = list(drains(tree.snapshot, tree.usage.draining, since))
     return ShownTree(dict(sorted(amounts.items())), providers, shared, draining)
 
 

@@ -86,11 +86,16 @@ GIVE_UP = (
 
 
 def reporting(
-    service: ObservedService, missing: Collection[str], alive: bool, other: str = ""
+    service: ObservedService,
+    missing: Collection[str],
+    alive: bool,
+    other: str = "",
+    same: ServiceRecord | None = None,
 ) -> Iterator[Condition]:
     """Yield findings on whether a host reports; ``missing``: its roots that Placement lacks.
 
     ``other``: the UUID under which Placement has a provider with the host's name, if it does.
+    ``same``: see :func:`agent.registry.record.renamed`.
     """
     record = service.record
     host = record.host
@@ -98,7 +103,9 @@ def reporting(
     if record.attached:
         text = "runs in attach mode: nova-compute owns its service, and enables and disables it"
         yield Condition(text, host, Severity.INFO)
-    if not alive:
+    if same is not None:
+        yield _renamed(record, same, alive)
+    elif not alive:
         yield _silent(record)
     elif record.forced_down:
         step = f"computectl service force-down {host} --unset"
@@ -114,6 +121,16 @@ def reporting(
                 f"{host} is there as {other}; if that is this host: computectl adopt {host} on it"
             )
         yield Condition(f"its root provider {root} is not in Placement", host, next_step=step)
+
+
+def _renamed(record: ServiceRecord, same: ServiceRecord, alive: bool) -> Condition:
+    """Return the finding on a host without a root, of which ``same`` has another name."""
+    if not alive:
+        step = f"computectl service delete {record.host}"
+        return Condition(f"was renamed to {same.host}", record.host, Severity.WARNING, step)
+    text = f"was renamed: the record of {same.host} has its root provider until that counts as down"
+    step = f"wait; then: computectl service delete {same.host}"
+    return Condition(text, record.host, Severity.INFO, step)
 
 
 def _silent(record: ServiceRecord) -> Condition:

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from agent.registry.observed_service import Roots, observed_services
-from agent.registry.record import ServiceRecord, is_alive
+from agent.registry.record import ServiceRecord, is_alive, renamed
 from agent.reporting.reports import Condition, Severity
 from computectl.auditing import checks
 from computectl.auditing.checks import ALLOCATIONS, ORPHANS, OWNERSHIP, REPORTING, STATUS, Audit
@@ -101,6 +101,7 @@ class FleetAudit:
         with self.audit.recording_failures(STATUS):
             names = {uuid: each["name"] for uuid, each in existing.items()}
             roots = Roots(disabled_roots(self.api), names)
+        same = renamed(records)
         for item in observed_services(records, self.down_after, roots):
             alive = is_alive(item.record, self.down_after)
             missing = [
@@ -111,7 +112,8 @@ class FleetAudit:
             ]
             other = provider_by_name(item.record.host, self.api) if missing else None
             uuid = other["uuid"] if other is not None else ""
-            self.audit.add(REPORTING, checks.reporting(item, missing, alive, uuid))
+            former = same.get(item.record.host)
+            self.audit.add(REPORTING, checks.reporting(item, missing, alive, uuid, former))
             if not missing:
                 self.audit.add(STATUS, checks.status(item, alive=alive))
         self.audit.add(REPORTING, checks.claimed_twice(records))

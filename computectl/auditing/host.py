@@ -15,9 +15,10 @@ from agent.period.traits import tag_of
 from agent.provider_config.asserted import asserted
 from agent.provider_config.entries import Entries
 from agent.provider_config.files import ProviderFiles
+from agent.registry.checks import Report
 from agent.registry.errors import UnknownHost
 from agent.registry.observed_service import ObservedService
-from agent.registry.record import is_alive
+from agent.registry.record import is_alive, renamed
 from agent.reporting.reports import Condition, Severity
 from agent.state.saved_root import SavedRoot
 from computectl.auditing import checks
@@ -111,9 +112,9 @@ class HostAudit:
             self.audit.add(OWNERSHIP, unowned(provider, ledger, traits), provider.uuid)
 
     def _record(self, trees: dict[str, Snapshot]) -> None:
-        settings = self.session.settings
+        settings, services = self.session.settings, Services(self.session)
         try:
-            record = Services(self.session).registry.get_service(settings.host)
+            record = services.registry.get_service(settings.host)
         except UnknownHost:
             text = "the registry has no service record of this host"
             self.audit.add(REPORTING, [self._not_reported(text, settings.host)])
@@ -123,7 +124,11 @@ class HostAudit:
         seen = ObservedService(record, record.is_up(settings.registry.down_after), disabled)
         alive = is_alive(record, settings.registry.down_after)
         unseen = [root for root in record.roots if root not in trees]
-        self.audit.add(REPORTING, checks.reporting(seen, unseen, alive))
+        same = None
+        if not record.roots and settings.registry.access != "direct":
+            report = Report(settings.host, record.address or "none", roots=tuple(trees))
+            same = renamed(services.fleet.holders(report)).get(settings.host)
+        self.audit.add(REPORTING, checks.reporting(seen, unseen, alive, same=same))
         if len(present) == len(record.roots):
             self.audit.add(STATUS, checks.status(seen, alive=alive))
 

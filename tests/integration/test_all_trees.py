@@ -1,9 +1,11 @@
 """``computectl tree --all``, its graph and its calls, on a real Placement."""
 
 import re
+import time
 
 import pytest
 
+from compute_registry.page.trees import PlacementReads
 from reportclient.apply import apply
 from reportclient.calls import Counting
 from reportclient.diff import diff
@@ -114,6 +116,16 @@ def large(placement: RealPlacement) -> PlacementAPI:
         {uuid_of("host1_numa0"): {"VCPU": 4}, uuid_of("host1_numa1_pf3"): {"SRIOV_NET_VF": 2}}
     )
     return api
+
+
+def test_the_page_knows_since_when_a_provider_drains(
+    large: PlacementAPI, placement: RealPlacement
+) -> None:
+    began = int(time.time())
+    full = {"SRIOV_NET_VF": {"total": 8, "reserved": 8}}
+    placement.stranger.set_inventory(uuid_of("host1_numa1_pf3"), full)
+    (drain,) = PlacementReads(large).tree(uuid_of("host1")).drains
+    assert drain.since is not None and drain.since >= began
 
 
 def counted(api: PlacementAPI, **how: View) -> tuple[int, object]:

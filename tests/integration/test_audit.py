@@ -239,6 +239,30 @@ def test_a_host_that_has_just_reported_passes_with_few_calls(reported, placement
     assert said.out.startswith("1 host, 8 providers, 10 calls to Placement\n")
 
 
+def test_a_renamed_host_is_told_of_its_former_record(host, registry, placement) -> None:
+    """Its roots move to the new record once that counts as down."""
+    host.report("nodes: {host1: {inventory: {VCPU: 4}}}\n")
+    for name in ("old", "host1"):
+        address = f"{name} (boot 1, /state)"
+        registry.heartbeat(checks.Report(name, address, "6.5", [placement.uuids()["host1"]]))
+    for words in (["audit"], ["audit", "--all"]):
+        said = host.ctl(*words, "-f", "json")
+        assert said.code == 0
+        found = rows(said)["reporting", "info", "host1"]
+        assert found["text"].startswith("was renamed: the record of old has its root provider")
+        assert found["next_step"] == "wait; then: computectl service delete old"
+    silence(registry, "old")
+    registry.heartbeat(
+        checks.Report("host1", "host1 (boot 1, /state)", "6.5", [placement.uuids()["host1"]])
+    )
+    assert host.ctl("audit").code == 0
+    found = rows(host.ctl("audit", "--all", "-f", "json"))["reporting", "warning", "old"]
+    assert (found["text"], found["next_step"]) == (
+        "was renamed to host1",
+        "computectl service delete old",
+    )
+
+
 def test_a_host_whose_driver_knows_the_uuid_of_its_node_is_well(host, registry) -> None:
     node = "a0d17000-0000-4000-8000-000000000001"
     host.report(f"nodes: {{host1: {{uuid: {node}, inventory: {{VCPU: 4}}}}}}\n")

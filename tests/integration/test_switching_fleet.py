@@ -12,6 +12,7 @@ from agent.registry.checks import Report, StatusChange
 from agent.registry.client import RegistryClient
 from agent.registry.record import ServiceRecord
 from agent.state.saved_root import root_path
+from compute_registry.database.fleet_database import FleetDatabase
 from tests.integration.agent_host import Here
 from tests.integration.switched import (
     OPTIONS,
@@ -23,6 +24,8 @@ from tests.integration.switched import (
     root_of,
     status_of,
 )
+from tests.registries import url_in
+from tests.servers import records
 from tests.servers.agent import SCRIPT, AgentProcess
 from tests.servers.placement import RealPlacement
 from tests.servers.rabbitmq import RabbitMQ
@@ -106,6 +109,23 @@ def test_a_lost_registry_changes_no_status(agent, registry, client, placement) -
     registry.start()
     client.set_status(StatusChange("testhost", disabled=False))
     eventually(lambda: not has_trait(placement, root))
+
+
+def test_after_a_quick_reboot_a_host_is_well_once_it_is_served(
+    agent, registry, client, placement
+) -> None:
+    client.heartbeat(Report("testhost", "the boot before", None, ()))
+    agent.start()
+    agent.until_logged("waiting up to")
+    eventually(lambda: "nothing is written to" in str(status_of(agent)["nodes"]))
+    assert status_of(agent)["service"]["rpc"] == "none" and not placement.uuids()
+    database = FleetDatabase.from_url(url_in(registry.directory))
+    records.later(database, 61)
+    database.dispose()
+    eventually(lambda: client.get_service("testhost").rpc_version is not None)
+    assert client.get_service("testhost").degraded == ""
+    assert placement.uuids(), "the next period would be 600 s later"
+    eventually(lambda: status_of(agent)["service"]["rpc"] == "serving")
 
 
 def test_two_agents_with_one_name_and_both_addresses_are_said(

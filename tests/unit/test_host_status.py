@@ -62,6 +62,8 @@ class FakeRegistry:
     over_rpc: bool = False
     """Whether heartbeats that report nothing new are not answered."""
     answers: bool = True
+    grants: bool = True
+    """Whether no other record has the roots."""
     known: list[int | None] = field(default_factory=list)
     writes: list[tuple[bool, str | None]] = field(default_factory=list)
     before_write: list = field(default_factory=list)
@@ -79,7 +81,8 @@ class FakeRegistry:
             if not self.answers:
                 raise RegistryUnavailable("no answer in 10 s")
         self.record = self.record or ServiceRecord(1, "u", report.host)
-        self.record = replace(self.record, roots=report.roots, hosts=3, **report.about_agent())
+        roots = report.roots if self.grants else ()
+        self.record = replace(self.record, roots=roots, hosts=3, **report.about_agent())
         answer = self.record
         while self.on_the_way:
             self.on_the_way.pop()()
@@ -1054,6 +1057,16 @@ def test_what_is_new_is_reported_at_once(quiet: World) -> None:
     assert answered(quiet, 1) == [0] and quiet.registry.record.roots == ()
     quiet.status.switch(disabled=True, reason="new disks")
     assert answered(quiet, 1) == [0] and quiet.registry.record.disabled
+
+
+def test_a_root_that_another_record_has_is_asked_for_each_time(quiet: World) -> None:
+    """A renamed host's moves to the new record once the old one is down."""
+    quiet.registry.grants = False
+    answered(quiet, MOST_UNANSWERED + 2)
+    assert answered(quiet, 5) == [0, 1, 2, 3, 4]
+    quiet.registry.grants = True
+    assert len(answered(quiet, FEWEST_UNANSWERED + 1)) <= 2
+    assert quiet.heartbeat.granted == {ROOT}
 
 
 def test_a_call_of_the_registry_has_the_record_read(quiet: World) -> None:

@@ -172,13 +172,20 @@ def test_without_registry_and_bus_there_are_no_heartbeats_server_and_waits(
     assert "transport_url is not set" in caplog.text
 
 
-def test_a_name_that_seems_taken_stops_nothing_but_the_answers_to_calls(tmp_path: Path) -> None:
-    """After a quick reboot the registry still has the heartbeats of the life before."""
+def test_a_name_that_seems_taken_stops_nothing_but_the_answers_to_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a quick reboot the registry still has the heartbeats of the life before.
+
+    The host is not called degraded for it, and is reported before it is called again.
+    """
     fleet = registry_at(tmp_path)
     fleet.heartbeat(Report(HOST, "the boot before", None, ()))
-    made, server, now = parts(settings(tmp_path)), Server(), [0.0]
+    made, server, now = parts(settings(tmp_path)), Server(connected=False), [0.0]
+    monkeypatch.setattr(Loop, "refresh", lambda _: server.calls.append("period"))
     made.server = server  # type: ignore[assignment]
     made.heartbeat.connect = lambda: fleet
+    made.heartbeat.degraded = lambda: filter(None, [made.facts().broker])
     made.status.loop.clock = lambda: now[0]
     made.start()
     made.status.loop.run_jobs()
@@ -186,9 +193,12 @@ def test_a_name_that_seems_taken_stops_nothing_but_the_answers_to_calls(tmp_path
     assert "the boot before" in (made.facts().registry or "")
     records.later(fleet.database, 61)
     made.heartbeat.beat()
-    now[0] += FACTS_EVERY
-    made.status.loop.run_jobs()
-    assert (server.calls, made.facts().registry) == (["start"], None)
+    assert fleet.get_service(HOST).degraded == ""
+    for calls in (["period"], ["period", "start"], ["period", "start"]):
+        now[0] += FACTS_EVERY
+        made.status.loop.run_jobs()
+        assert (server.calls, made.facts().registry) == (calls, None)
+    assert made.facts().broker == "no broker"
     assert fleet.get_service(HOST).address == agent_address(tmp_path)
 
 
@@ -214,6 +224,8 @@ def test_the_server_runs_unless_nova_compute_answers_for_the_host(
 def test_the_facts_are_those_of_all_parts(tmp_path: Path) -> None:
     made, server = parts(settings(tmp_path, attached=True)), Server()
     made.server = server  # type: ignore[assignment]
+    assert made.facts().rpc == NO_RPC, "it was not started"
+    made.watch()
     made.status.switch(disabled=True, reason="new disks")
     made.hypervisor.lost = {"one": "gone", "two": "hangs"}
     made.status.registry_lost = "no answer"

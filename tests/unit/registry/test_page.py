@@ -6,7 +6,8 @@ import socket
 import sys
 import threading
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from functools import partial
 from html.parser import HTMLParser
 from typing import Any
@@ -28,6 +29,7 @@ from compute_registry.rest.policy import LIST, TREES
 from compute_registry.web import refused, registry_app, split
 from reportclient.model import SHARES_VIA_AGGREGATE, Provider
 from reportclient.observed_tree import ObservedTree, Usage
+from reportclient.replies import Answer
 from reportclient.snapshot import Snapshot
 from tests.stranger import FakePlacement
 from tests.unit.cli.trees import AGGREGATE, uuid_of
@@ -302,11 +304,21 @@ class Tree(HTMLParser):
             self._naming = False
 
 
+class Dated(FakePlacement):
+    """Its inventories were written 3 h ago."""
+
+    def request(self, method: str, path: str, **more: Any) -> dict[str, Any]:
+        result = Answer(super().request(method, path, **more))
+        if path.endswith("/inventories"):
+            result.modified = format_datetime(datetime.now(UTC) - timedelta(hours=3))
+        return result
+
+
 def test_the_page_shows_all_that_placement_has_of_a_tree(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "reportclient.observed_tree.SUMMARY_FROM", 1000
     )  # the fake has no candidates
-    api = FakePlacement()
+    api = Dated()
     stranger = api.stranger
     root = stranger.create_provider("b10", uuid=ROOT)
     stranger.set_inventory(root, {"VCPU": {"total": 8, "reserved": 2, "allocation_ratio": 4.0}})
@@ -341,7 +353,8 @@ def test_the_page_shows_all_that_placement_has_of_a_tree(monkeypatch: pytest.Mon
     )
     page = Tree(site("/fleet/b10")[1])
     assert "VGPU 1 1 1 0 1 -1 draining" in page.text
-    assert f"pf10: draining: in use by {consumer}. Next: to end it sooner" in page.text
+    drains = f"pf10: draining: in use by {consumer}"
+    assert f"{drains}, for at least 3 h. Next: to end it sooner" in page.text
     assert f"allocation unset --provider {pf10} CONSUMER" in page.text
     assert "VCPU 2 0 1 2 3 -1 over capacity" in page.text
     assert "CUSTOM_X 1 1 1 0 0 0 drained" in page.text
@@ -352,7 +365,7 @@ def test_a_tree_may_be_deeper_than_python_recurses() -> None:
     deep = [Provider(uuid_of("0"), "0")]
     for number in range(1, sys.getrecursionlimit() + 10):
         deep.append(Provider(uuid_of(str(number)), str(number), deep[-1].uuid))
-    tree = shown_tree(ObservedTree(Snapshot.build(deep), deep[0].uuid, Usage()))
+    tree = shown_tree(ObservedTree(Snapshot.build(deep), deep[0].uuid, Usage()), {})
     with Site().app.test_request_context("/fleet/b10"):
         text = render_template(
             "host.html",

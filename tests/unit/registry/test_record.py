@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agent.registry import checks, errors, wire
 from agent.registry.errors import ReasonRefused
-from agent.registry.record import is_alive, rivals
+from agent.registry.record import is_alive, renamed, rivals
 from agent.switching.heartbeat import agent_address
 from tests.unit.registry.fakes import record
 
@@ -31,6 +31,7 @@ def test_up_means_recent_heartbeats_and_not_forced_down(
     assert (is_alive(record(**fields)), record(**fields).is_up()) == (alive, up)
 
 
+ROOT = "c0ffee00-0000-4000-8000-000000000001"
 OURS = "host2 (boot 2, /var/lib/compute-agent)"
 
 
@@ -49,10 +50,32 @@ OURS = "host2 (boot 2, /var/lib/compute-agent)"
 def test_a_rival_is_up_elsewhere_with_the_root_or_the_host_name(
     fields: dict[str, Any], is_rival: bool
 ) -> None:
-    root = "c0ffee00-0000-4000-8000-000000000001"
-    other = record(**{"roots": (root,), "silent_for": 60.0, **fields})
-    denied = rivals([other], checks.Report("host2", OURS, roots=(root,)), 60.0)
-    assert denied.keys() == ({root} if is_rival else set())
+    other = record(**{"roots": (ROOT,), "silent_for": 60.0, **fields})
+    denied = rivals([other], checks.Report("host2", OURS, roots=(ROOT,)), 60.0)
+    assert denied.keys() == ({ROOT} if is_rival else set())
+
+
+OLD = OURS.replace("host2", "host1")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ({}, {}, {"host2": "host1"}),
+        ({"roots": ()}, {"roots": (ROOT,)}, {"host1": "host2"}),
+        ({}, {"roots": ("c0ffee00-0000-4000-8000-000000000002",)}, {}),
+        ({"address": OLD.replace("boot 2", "boot 1")}, {}, {}),
+        ({"address": None}, {"address": None}, {}),
+    ],
+)
+def test_a_renamed_host_has_one_agent_and_two_records(
+    old: dict[str, Any], new: dict[str, Any], found: dict[str, str]
+) -> None:
+    records = [
+        record(**{"host": "host1", "address": OLD, "roots": (ROOT,), **old}),
+        record(**{"host": "host2", "address": OURS, "roots": (), **new}),
+    ]
+    assert {host: other.host for host, other in renamed(records).items()} == found
 
 
 @pytest.mark.parametrize(
