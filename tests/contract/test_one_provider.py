@@ -1,6 +1,7 @@
 """One provider by itself: as many calls as somebody with curl would need, whatever is beside it."""
 
 from concurrent.futures import ThreadPoolExecutor
+from threading import Thread
 
 import pytest
 
@@ -14,6 +15,7 @@ from reportclient.errors import (
     UnknownNames,
     Unreachable,
 )
+from reportclient.model import Inventory
 from reportclient.one_provider import OneProvider
 from reportclient.root import ATTEMPTS
 from reportclient.saved_view import FileStore
@@ -173,6 +175,22 @@ def test_threads_that_share_a_provider_or_a_root_lose_no_write(world: World) -> 
     truth, names = world.truth(), {f"CUSTOM_{n}_{each}" for n in range(6) for each in range(4)}
     assert truth.get(SECOND).inventory.keys() == {"CUSTOM_RESERVATION", *names}
     assert names <= {each.name for each in truth.walk()}
+
+
+def test_what_a_thread_writes_between_a_read_and_its_write_stays(world: World) -> None:
+    one, others = Client(world.api).provider(SECOND), list[Thread]()
+
+    class Meanwhile(Inventory):
+        def with_defaults(self, current: Inventory | None) -> Inventory:
+            if not others:
+                others.append(Thread(target=one.set_records, args=[{"VCPU": {"total": 2}}]))
+                others[0].start()
+                others[0].join(0.3)
+            return full(self.total)
+
+    one.set_records({"CUSTOM_RESERVATION": Meanwhile(8)})
+    others[0].join(60)
+    assert world.truth().get(SECOND).inventory.keys() == {"CUSTOM_RESERVATION", "VCPU"}
 
 
 def test_clients_of_other_processes_lose_no_write_of_one_provider(world: World) -> None:
