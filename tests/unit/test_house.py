@@ -10,28 +10,28 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 WHOLE = ("computectl", "compute_registry", "driverkit", "reportclient")
 """Packages that are one room; of the others each folder is one."""
 LINES = {
-    "agent": 1_981,
+    "agent": 1_984,
     "agent/bus": 1_050,
     "agent/metrics": 566,
     "agent/nodes": 867,
-    "agent/ownership": 1_303,
-    "agent/period": 1_014,
+    "agent/ownership": 1_350,
+    "agent/period": 1_013,
     "agent/provider_config": 518,
-    "agent/registry": 1_129,
+    "agent/registry": 1_143,
     "agent/reporting": 1_311,
     "agent/state": 725,
-    "agent/switching": 1_131,
-    "compute_registry": 2_746,
-    "computectl": 5_004,
-    "driverkit": 1_837,
-    "drivers": 2_373,
-    "drivers/libvirt": 5_408,
-    "reportclient": 7_888,
+    "agent/switching": 1_143,
+    "compute_registry": 2_758,
+    "computectl": 5_030,
+    "driverkit": 1_891,
+    "drivers": 2_376,
+    "drivers/libvirt": 5_421,
+    "reportclient": 7_893,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30
 """So many lines fewer are not yet a lower number."""
-QUIET, CHANGED = "29 files and 135 functions", "37 files and 250 functions"
+QUIET, CHANGED = "29 files and 135 functions", "37 files and 251 functions"
 """What a quiet period passes, and one with one changed inventory."""
 
 
