@@ -139,7 +139,8 @@ class Check:
             open_driver(loaded, host)
             return loaded.nodes() if first else []
         except DriverError as err:
-            raise type(err)(f"driver {loaded.name} {err}") from err
+            sep = " " if str(err).startswith("could not start") else ": "
+            raise type(err)(f"driver {loaded.name}{sep}{err}") from err
         except (Exception, SystemExit) as err:
             what = f"driver {loaded.name} can't name its nodes: {error_text(err)}"
             raise DriverError(what) from err

@@ -205,9 +205,11 @@ def refuse_unknown(conf: cfg.ConfigOpts, unchecked: Collection[str] = ()) -> Non
         if group in unchecked:
             unknown = [name for name in unknown if _similar(name, names or ())]
         if unknown:
+            places = [(name, other) for name in unknown for other in known if name in known[other]]
             texts.append(
                 f"no option {', '.join(unknown)} in [{group}], whose options are "
                 f"{', '.join(sorted(names or ()))}"
+                + "".join(f"; {name} is one of [{other}]" for name, other in places)
             )
     if texts:
         raise ConfigError("\n".join(located(text, files_of(conf)) for text in dict.fromkeys(texts)))

@@ -37,9 +37,10 @@ from reportclient.http import API
 
 SHOWN_HOSTS = 20
 """Hosts that are drawn; the formats for programs list all."""
-EXAMPLES = """\
-  computectl candidates --resources VCPU=2,MEMORY_MB=512
-  computectl candidates --resources VCPU=2 --required HW_CPU_X86_AVX2 --explain"""
+EXAMPLES = (
+    "computectl candidates --resources VCPU=2,MEMORY_MB=512; "
+    "computectl candidates --resources VCPU=2 --required HW_CPU_X86_AVX2 --explain"
+)
 NAMES = frozenset({"host", "provider"})
 """Columns that need the names of providers, which takes further calls."""
 
@@ -196,7 +197,7 @@ def _request(options: argparse.Namespace, api: API) -> ResourceRequest:
     limits = [each for each in options.given if each.parameter == "limit"]
     given = [each for each in options.given if each.parameter != "limit"]
     if not given:
-        raise CommandError("no resources are requested", f"for example:\n{EXAMPLES}")
+        raise CommandError("no resources are requested", f"for example: {EXAMPLES}")
     form = whole_form(given, ("query", "file"))
     if form is not None and form.parameter == "file":
         request = _request_from_file(form.value)

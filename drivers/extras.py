@@ -21,7 +21,10 @@ def missing(extra: str, *modules: str) -> str:
 
 def _command(extra: str) -> str:
     """Return pip's command, with the checkout or wheel from which compute-agent was installed."""
-    origin = json.loads(metadata.distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
+    # A checkout that was built has metadata of its own beside those of its installation.
+    installed = metadata.distributions(name=DISTRIBUTION)
+    origins = (each.read_text("direct_url.json") for each in installed)
+    origin = json.loads(next(filter(None, origins), "{}"))
     place = urlsplit(origin.get("url", ""))
     is_file = place.scheme == "file" and Path(unquote(place.path)).exists()
     source = unquote(place.path) if is_file else DISTRIBUTION

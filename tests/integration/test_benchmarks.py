@@ -38,7 +38,7 @@ def test_each_scenario_is_measured_and_a_quiet_period_is_one_call(written):
     costs = case["ours"]
     assert list(costs) == list(SCENARIOS)
     calls = {name: cost["calls"] for name, cost in costs.items()}
-    assert (calls[QUIET], calls[BETWEEN], calls[CONFLICT]) == (1, 0, 6)
+    assert (calls[QUIET], calls[BETWEEN], calls[CONFLICT]) == (1, 0, 5)
     assert calls[COLD_BULK] < calls[COLD]
     assert all(cost["client_cpu_ms"] > 0 for cost in costs.values())
     assert all((cost["server_ms"] > 0) == (cost["calls"] > 0) for cost in costs.values())

@@ -210,7 +210,7 @@ class BoundToAThread(GoodDriver):
 
 @breaks(
     "a_thread_safe_driver_reports_nodes_at_once",
-    "no such provider: host2",
+    "no such provider: host",
     nodes=("host1", "host2"),
 )
 class SharesItsState(GoodDriver):

@@ -240,6 +240,11 @@ def test_an_option_that_nothing_reads_is_refused_with_those_of_its_group(
     assert one_of in options.split(", ")
 
 
+def test_an_option_in_another_group_is_told_with_its_own(tmp_path: Path) -> None:
+    said = refused(tmp_path, "[compute]\ncompute_driver = fake\n")
+    assert said.endswith("; compute_driver is one of [DEFAULT]")
+
+
 @pytest.mark.parametrize(
     ("group", "meant"),
     [

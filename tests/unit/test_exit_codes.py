@@ -155,5 +155,5 @@ def test_a_program_that_lacks_an_extra_says_how_to_install_it(
 
 def test_from_an_index_the_name_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     installed = SimpleNamespace(read_text=lambda _: None)
-    monkeypatch.setattr(extras.metadata, "distribution", lambda _: installed)
+    monkeypatch.setattr(extras.metadata, "distributions", lambda name: [installed])
     assert extras.missing("kit", "sys", "none_such").endswith(" install 'compute-agent[kit]'")

@@ -91,11 +91,10 @@ class NodeDevices:
         names = (f"VIR_CONNECT_LIST_NODE_DEVICES_CAP_{kind}" for kind in kinds if kinds[kind])
         flags = sum(getattr(binding, name, 0) for name in names)
         devices: ListedDocuments[NodeDevice] | None = ListedDocuments()
-        if flags:  # a mediated device can be defined without being started
-            active = flags | binding.VIR_CONNECT_LIST_NODE_DEVICES_ACTIVE
+        if flags:
             devices = sources.list_documents(
                 DEVICES,
-                lambda c: read_documents(c, binding, c.listAllDevices(active), node_device),
+                lambda c: read_documents(c, binding, _active(c, binding, flags), node_device),
             )
         guests: ListedDocuments[frozenset[str]] = ListedDocuments()
         if any(spec.one_time_use for spec in self.pci.specs):  # a used device stays reserved
@@ -198,6 +197,20 @@ def awaited_providers(
                     f" {LATE / 60:.0f} minutes after the boot, or after it last had it"
                 )
     return awaited
+
+
+def _active(connection: Any, binding: Any, flags: int) -> Any:
+    """Return the node devices of these kinds that are there.
+
+    A mediated device can be defined without being started.  A driver of libvirt's that does not
+    know the flag for those that are, such as ``test``, has no others.
+    """
+    try:
+        return connection.listAllDevices(flags | binding.VIR_CONNECT_LIST_NODE_DEVICES_ACTIVE)
+    except binding.libvirtError as err:
+        if err.get_error_code() != binding.VIR_ERR_INVALID_ARG:
+            raise
+        return connection.listAllDevices(flags)
 
 
 def list_all_guests(host: Host) -> ListedDocuments[Element]:

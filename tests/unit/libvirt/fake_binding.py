@@ -53,6 +53,7 @@ class FakeLibvirt:
     VIR_CONNECT_LIST_NODE_DEVICES_CAP_MDEV_TYPES = 8192
     VIR_CONNECT_LIST_NODE_DEVICES_CAP_MDEV = 16384
     VIR_CONNECT_LIST_NODE_DEVICES_ACTIVE = 1 << 31
+    VIR_ERR_INVALID_ARG = 8
 
     def __init__(self) -> None:
         self.calls: list[str] = []

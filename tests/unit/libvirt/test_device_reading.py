@@ -85,6 +85,16 @@ def test_an_instance_that_is_defined_and_not_started_is_no_second_one(binding, m
     assert tree.data(f"{NODE}_pci_0000_84_00_0").inventory["VGPU"]["total"] == 4
 
 
+def test_a_libvirt_without_defined_devices_lists_all_devices(binding, make):
+    def listed(flags):
+        if flags & 1 << 31:
+            raise FakeLibvirtError("unsupported flags", binding.VIR_ERR_INVALID_ARG)
+        return [FakeDevice(pci(A, GPU, types={"t": 3}))]
+
+    binding.answers["listAllDevices"] = listed
+    assert names(update(make(MDEV))) == {"pci_0000_84_00_0"}
+
+
 def test_encryption_is_asked_of_kvm_on_x86_once_a_connection(binding, make):
     binding.answers["getDomainCapabilities"] = sev()
     driver = make("")
