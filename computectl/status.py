@@ -5,7 +5,6 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from datetime import UTC, datetime
 from operator import itemgetter
 from typing import Any
 
@@ -17,7 +16,7 @@ from agent.switching.machine import REASON_FOUND
 from computectl.shared.command_session import Session
 from computectl.shared.commands import SEVERITY_STYLES, DrawnOrListed, Table, argument
 from computectl.shared.errors import PROBLEMS, CommandError
-from computectl.shared.screen import Screen, StyledText, counted
+from computectl.shared.screen import Screen, StyledText, counted, iso
 from reportclient.plain_text import ago, plain
 
 
@@ -125,9 +124,7 @@ class ShowStatus(DrawnOrListed[ObservedStatus]):
 
 def _with_iso_times(record: dict[str, Any]) -> dict[str, Any]:
     times = {name: record[name] for name in TIMES & record.keys() if record[name] is not None}
-    return record | {
-        name: datetime.fromtimestamp(at, UTC).isoformat() for name, at in times.items()
-    }
+    return record | {name: iso(at) for name, at in times.items()}
 
 
 def observed_status(session: Session) -> ObservedStatus:

@@ -13,7 +13,7 @@ from computectl.reading.trees import CALLS, TREES, Trees, find_provider, read_tr
 from computectl.shared.command_session import Session
 from computectl.shared.commands import TEXT, Columns, DrawnOrListed, Table, argument, positive
 from computectl.shared.errors import PROBLEMS, CommandError
-from computectl.shared.screen import Screen, folded
+from computectl.shared.screen import Screen, folded, iso
 from reportclient.http import API
 from reportclient.model import Inventory, Provider
 from reportclient.observed_tree import ObservedTree, read_tree
@@ -42,8 +42,9 @@ class Row(NamedTuple):
     def draining_for(self) -> list[str]:
         return list(self.tree.usage.draining.get(self.provider.uuid, ()))
 
-    def draining_since(self) -> float | None:
-        return self.tree.usage.since.get(self.provider.uuid) if self.draining_for() else None
+    def draining_since(self) -> str | None:
+        since = self.tree.usage.since.get(self.provider.uuid)
+        return iso(since) if since and self.draining_for() else None
 
 
 COLUMNS: Columns = {

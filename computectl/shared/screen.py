@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import IO, Any, TextIO, cast
 
 from reportclient.plain_text import columns, plain
@@ -177,6 +178,11 @@ def _encodable(text: str, encoding: str | None) -> str:
         assert encoding is not None
         return text.translate(_PLAINER).encode(encoding, "backslashreplace").decode(encoding)
     return text
+
+
+def iso(at: float) -> str:
+    """Return a time in seconds since the epoch as ISO 8601, in UTC."""
+    return datetime.fromtimestamp(at, UTC).isoformat()
 
 
 BETWEEN = "  "

@@ -22,7 +22,7 @@ LINES = {
     "agent/state": 725,
     "agent/switching": 1_143,
     "compute_registry": 2_758,
-    "computectl": 5_030,
+    "computectl": 5_034,
     "driverkit": 1_891,
     "drivers": 2_376,
     "drivers/libvirt": 5_421,
