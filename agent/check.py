@@ -135,12 +135,13 @@ class Check:
 
         :raises DriverError: it can't start, or its nodes can't be used.
         """
+        said = f"driver {loaded.name} "
         try:
             open_driver(loaded, host)
+            said = f"driver {loaded.name}: "
             return loaded.nodes() if first else []
         except DriverError as err:
-            sep = " " if str(err).startswith("could not start") else ": "
-            raise type(err)(f"driver {loaded.name}{sep}{err}") from err
+            raise type(err)(f"{said}{err}") from err
         except (Exception, SystemExit) as err:
             what = f"driver {loaded.name} can't name its nodes: {error_text(err)}"
             raise DriverError(what) from err

@@ -2,7 +2,7 @@
 
 import argparse
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import ClassVar
@@ -11,7 +11,7 @@ from agent.ownership.policy import DISABLED
 from agent.registry.checks import require_host
 from agent.registry.control import Switched
 from agent.registry.errors import RegistryUnavailable
-from agent.registry.observed_service import WELL, Agreement, ObservedService
+from agent.registry.observed_service import GROUPS, WELL, Agreement, ObservedService
 from agent.reporting.reports import Condition
 from computectl.auditing.checks import with_trait
 from computectl.reading.services import Observed, Services
@@ -55,15 +55,6 @@ LISTED: Columns = {
     "placement": lambda service: service.placement,
 }
 """Columns of the list for people; ``COLUMNS`` are for programs."""
-STATES: Mapping[str, Callable[[ObservedService], bool]] = {
-    "up": lambda service: service.up,
-    "down": lambda service: not service.up,
-    "enabled": lambda service: not service.record.disabled,
-    "disabled": lambda service: service.record.disabled,
-    "degraded": lambda service: bool(service.record.degraded),
-    "differing": lambda service: service.placement.wrong,
-}
-"""What ``--state`` chooses, and the totals above the list."""
 MANY = 100
 """Services from which the list for people has only those that need attention."""
 NARROWEST_NAME = 12
@@ -149,7 +140,7 @@ class ListServices(ServiceCommand):
   computectl service list -f json          with UUIDs, addresses and seconds
 """
     arguments = (
-        argument("--state", choices=STATES, help="only services of which this is true"),
+        argument("--state", choices=GROUPS, help="only services of which this is true"),
         argument("--match", metavar="WORD", help="only services whose row contains it"),
     )
 
@@ -162,8 +153,8 @@ class ListServices(ServiceCommand):
         chosen = [
             service
             for service in found.services
-            if (options.state is None or STATES[options.state](service))
-            and word in " ".join(_said(service)).casefold()
+            if (options.state is None or GROUPS[options.state](service))
+            and word in service.words.casefold()
         ]
         return replace(found, services=chosen, done=() if chosen else ("no service matches",))
 
@@ -172,9 +163,9 @@ class ListServices(ServiceCommand):
         if not services:
             yield next(iter(answer.done), "no service has sent a heartbeat yet")
             return
-        totals = ((name, sum(map(chosen, services))) for name, chosen in STATES.items())
+        totals = ((name, sum(map(chosen, services))) for name, chosen in GROUPS.items())
         counts = ", ".join(f"{number} {name}" for name, number in totals if number)
-        yield f"{counted(len(services), 'service')}: {counts}"
+        yield folded(f"{counted(len(services), 'service')}: {counts}", screen.width)
         if len(services) > MANY and options.state is options.match is None:
             ill = (service for service in services if service.attention < WELL)
             shown = sorted(ill, key=attrgetter("attention"))[:MANY]
@@ -285,13 +276,6 @@ class DeleteService(OneHost):
 
 
 _HEARTBEATS = {"never": "never sent a heartbeat", "ended": "its agent does not run"}
-
-
-def _said(service: ObservedService) -> Iterator[str]:
-    """Yield the texts of a service's row."""
-    record = service.record
-    yield from (record.host, service.state, record.status, record.disabled_reason or "")
-    yield from (record.degraded, service.placement, record.agent_version, record.address or "")
 
 
 def _switched(done: Switched, services: Services) -> Observed:

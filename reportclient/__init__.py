@@ -25,17 +25,22 @@ if TYPE_CHECKING:
 
     __version__: str
 
-_PLACES = (
-    "client.Client client.Result model.Inventory model.Provider model.ProviderData view.View "
-    "one_provider.OneProvider plan.Problem provider_tree.ProviderTree root.Store "
-    "saved_view.FileStore schedule.Times"
-)
+_MODULES = {
+    **dict.fromkeys(("Client", "Result"), "client"),
+    **dict.fromkeys(("Inventory", "Provider", "ProviderData"), "model"),
+    "OneProvider": "one_provider",
+    "Problem": "plan",
+    "ProviderTree": "provider_tree",
+    "Store": "root",
+    "FileStore": "saved_view",
+    "Times": "schedule",
+    "View": "view",
+}
 
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return metadata.version(__name__)
-    for module, _, public in (place.partition(".") for place in _PLACES.split()):
-        if public == name:
-            return getattr(import_module(f"{__name__}.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from reportclient.plan import Problem
 
 Next: TypeAlias = Literal["retry", "candidate", "wait", "operator", "code"]
-"""What the caller does next: the same again, with another candidate, again once consumers or other
+"""The caller's next step: the same again, with another candidate, again once consumers or other
 services have released it, after an operator's work, or not before the calling code is corrected."""
 E = TypeVar("E", bound=BaseException)
 

@@ -241,7 +241,7 @@ class SettledProvider(NamedTuple):
     stays: bool
     """Whether it is not removed yet."""
     others: Holding
-    """What of others keeps it although it leaves."""
+    """The claims of others that keep it although it leaves."""
 
 
 def settle_provider(  # noqa: C901, PLR0912, PLR0915  one kind of claim after the other

@@ -1,6 +1,6 @@
 """A service record together with what is observed of its host.  Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -99,6 +99,14 @@ class ObservedService:
         """See :meth:`agent.registry.record.ServiceRecord.state`."""
         return self.record.state(up=self.up)
 
+    @property
+    def words(self) -> str:
+        """The text that a search looks in, whatever a list shows of it."""
+        record = self.record
+        texts = record.host, self.state, record.shown_status, self.placement, record.degraded
+        more = record.disabled_reason, record.agent_version, record.address
+        return "\n".join((*texts, *(text for text in more if text)))
+
     def conditions(self) -> Iterator[Condition]:
         """Yield a condition for a host name of two agents."""
         if self.record.contested_by is not None:
@@ -108,6 +116,19 @@ class ObservedService:
                 self.record.host,
                 next_step="set another [DEFAULT] host for one of the two agents",
             )
+
+
+GROUPS: Mapping[str, Callable[[ObservedService], bool]] = {
+    "up": lambda service: service.up,
+    "down": lambda service: not service.up,
+    "degraded": lambda service: bool(service.record.degraded),
+    "enabled": lambda service: not service.record.disabled,
+    "disabled": lambda service: service.record.disabled,
+    "attached": lambda service: service.record.attached,
+    "differing": lambda service: service.placement.wrong,
+    "contested": lambda service: service.record.contested_by is not None,
+}
+"""Groups of services, which lists count and choose, with their predicates."""
 
 
 def observed_services(

@@ -20,7 +20,7 @@ from agent import version
 from agent.registry.control import Control
 from agent.registry.observed_service import observed_services
 from agent.registry.record import ServiceRecord
-from compute_registry.page.selection import GROUPS, Host, Selection, select_hosts
+from compute_registry.page.selection import TITLES, Host, Selection, select_hosts
 from compute_registry.page.trees import NotRead, PlacementReads, ShownTree
 from compute_registry.rest.policy import LIST, TREES, Allowed
 from compute_registry.rest.request import Request
@@ -92,7 +92,7 @@ class FleetPage:
         records = self.control.registry.list_services()
         hosts, _, not_read = self._observed(records)
         fleet = select_hosts(selection, hosts)
-        return self._render("fleet.html", not_read, fleet=fleet, selection=selection, groups=GROUPS)
+        return self._render("fleet.html", not_read, fleet=fleet, selection=selection, titles=TITLES)
 
     def show_host(self, host: str) -> Response:
         """Answer ``/fleet/{host}``, with the tree of one root."""

@@ -1,12 +1,12 @@
 """The hosts that a list shows, from the URL's query."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from agent.registry.observed_service import Agreement, ObservedService
+from agent.registry.observed_service import GROUPS, Agreement, ObservedService
 from reportclient.plain_text import natural_key, plain
 
 LISTED = 1000
@@ -29,7 +29,7 @@ class Host:
 
     @property
     def domain(self) -> str:
-        """What follows :attr:`name`, with its dot; empty if there is nothing."""
+        """The rest of the host's name after :attr:`name`, with its dot; empty if there is none."""
         return self.service.record.host.removeprefix(self.name)
 
     def notes(self) -> Iterator[tuple[str, bool]]:
@@ -61,26 +61,13 @@ class Host:
     @property
     def words(self) -> str:
         """The text that a search looks in: what the row shows, and the agent's address."""
-        record = self.service.record
-        said = self.service.state, record.shown_status, self.since, self.service.placement
-        notes = [text for text, _ in self.notes()]
-        parts = record.host, *said, *notes, record.agent_version, record.address or ""
-        return plain("\n".join(parts), keep="\n").casefold()
+        texts = self.service.words, self.since, *(text for text, _ in self.notes())
+        return plain("\n".join(texts), keep="\n").casefold()
 
 
 AUTO_STEP = "until its hypervisor is back. On the host: computectl status"
-GROUPS: Mapping[str, Callable[[Host], bool]] = {
-    EVERYBODY: lambda _: True,
-    "up": lambda host: host.service.up,
-    "down": lambda host: not host.service.up,
-    "degraded": lambda host: bool(host.service.record.degraded),
-    "enabled": lambda host: not host.service.record.disabled,
-    "disabled": lambda host: host.service.record.disabled,
-    "attached": lambda host: host.service.record.attached,
-    "Placement differs": lambda host: host.service.placement.wrong,
-    "used by two agents": lambda host: host.service.record.contested_by is not None,
-}
-"""Groups of hosts by name, with their predicates.  One without hosts is not offered."""
+TITLES = {"differing": "different in Placement", "contested": "used by two agents"}
+"""Groups of hosts that the page names in other words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +104,11 @@ class Fleet(NamedTuple):
 
 def select_hosts(selection: Selection, hosts: Sequence[Host]) -> Fleet:
     """Return the hosts of a list, those that need attention first."""
-    counts = {name: sum(map(belongs, hosts)) for name, belongs in GROUPS.items()}
+    services = [host.service for host in hosts]
+    counts = {name: sum(map(belongs, services)) for name, belongs in GROUPS.items()}
     text = selection.text.casefold()
-    group = filter(GROUPS[selection.group], hosts)
+    belongs = GROUPS.get(selection.group)
+    group = (host for host in hosts if belongs is None or belongs(host.service))
     matching = [host for host in group if not text or text in host.words]
     matching.sort(key=lambda each: (each.service.attention, natural_key(each.service.record.host)))
     labels = (host.domain.split(".")[1:] for host in hosts)
@@ -127,4 +116,4 @@ def select_hosts(selection: Selection, hosts: Sequence[Host]) -> Fleet:
         "".join(f".{label}" for label in each[at:]) for each in labels for at in range(len(each))
     )
     domain = max((end for end, n in ends.items() if n * 2 > len(hosts)), key=len, default="")
-    return Fleet(matching[:LISTED], len(matching), counts, domain)
+    return Fleet(matching[:LISTED], len(matching), {EVERYBODY: len(hosts), **counts}, domain)

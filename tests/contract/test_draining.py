@@ -31,7 +31,7 @@ def without_leaf(driver):
 
 
 def draining_leaf(any_placement, **rules):
-    """The same, once the driver has left it out."""
+    """The same tree, once the driver has left it out."""
     agent, driver, guest = with_leaf_in_use(any_placement, **rules)
     without_leaf(driver)
     agent.period(1.0)

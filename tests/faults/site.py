@@ -68,7 +68,7 @@ class Site:
         (self.agent.directory / "script.yaml").write_text(script)
 
     def changes(self) -> None:
-        """It has, and Placement has it soon."""
+        """The host has it, and Placement has it soon."""
         self.change()
         self.converges()
 

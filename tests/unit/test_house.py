@@ -10,23 +10,23 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 WHOLE = ("computectl", "compute_registry", "driverkit", "reportclient")
 """Packages that are one room; of the others each folder is one."""
 LINES = {
-    "agent": 1_984,
+    "agent": 1_985,
     "agent/bus": 1_050,
     "agent/metrics": 566,
     "agent/nodes": 867,
     "agent/ownership": 1_350,
     "agent/period": 1_013,
     "agent/provider_config": 518,
-    "agent/registry": 1_143,
+    "agent/registry": 1_164,
     "agent/reporting": 1_311,
     "agent/state": 725,
     "agent/switching": 1_143,
-    "compute_registry": 2_758,
-    "computectl": 5_034,
+    "compute_registry": 2_747,
+    "computectl": 5_018,
     "driverkit": 1_891,
     "drivers": 2_376,
-    "drivers/libvirt": 5_421,
-    "reportclient": 7_893,
+    "drivers/libvirt": 5_422,
+    "reportclient": 7_898,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30

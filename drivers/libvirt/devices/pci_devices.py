@@ -18,7 +18,6 @@ A device without an address, vendor or product can't be read.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import gt
 from typing import TypeVar
 from xml.etree.ElementTree import Element
 
@@ -191,9 +190,11 @@ def _hexadecimal(text: str | None) -> int | None:
     return int(digits[1], 16) if digits else None
 
 
-def _format_address(*parts: int | None) -> str | None:
-    numbers = [part for part in parts if part is not None]
-    largest = (0xFFFFFFFF, 0xFF, 0x1F, 0x7)
-    if len(numbers) < len(largest) or any(map(gt, numbers, largest)):
+def _format_address(
+    domain: int | None, bus: int | None, slot: int | None, function: int | None
+) -> str | None:
+    if domain is None or bus is None or slot is None or function is None:
         return None
-    return "{:04x}:{:02x}:{:02x}.{:x}".format(*numbers)
+    if bus > 0xFF or slot > 0x1F or function > 0x7:  # the domain has at most 8 digits
+        return None
+    return f"{domain:04x}:{bus:02x}:{slot:02x}.{function:x}"

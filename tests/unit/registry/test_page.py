@@ -89,7 +89,7 @@ def names(query: str) -> list[str]:
         ("q=umzug", ["b9"]),
         ("show=down", ["a1", "c1"]),
         ("show=up", ["b9", "b10"]),
-        ("show=used by two agents", ["a1"]),
+        ("show=contested", ["a1"]),
         ("show=nonsense", ["a1", "c1", "b9", "b10"]),
         ("q=forced", ["c1"]),
         ("q=not read", ["b10"]),
