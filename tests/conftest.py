@@ -36,6 +36,17 @@ def _connections_of_earlier_tests_are_silent() -> Iterator[None]:
     log.removeFilter(is_of_this_test)
 
 
+@pytest.fixture(autouse=True)
+def _what_a_test_sets_up_for_logging_ends_with_it() -> Iterator[None]:
+    """A program that a test runs in this process logs to a stream that is closed then."""
+    root = logging.getLogger()
+    before, level = list(root.handlers), root.level
+    yield
+    for handler in [each for each in root.handlers if each not in before]:
+        root.removeHandler(handler)
+    root.setLevel(level)
+
+
 @pytest.fixture(scope="session")
 def placement_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealPlacement]:
     """The session's Placement; tests want ``placement``."""

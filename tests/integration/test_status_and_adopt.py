@@ -12,7 +12,7 @@ import pytest
 
 from agent.nodes.identity import NODES
 from agent.reporting.status import ENDED, started_at
-from agent.state.lock import lock_directory
+from agent.state.lock import holder, lock_directory
 from agent.state.saved_root import root_path
 from computectl.app import main
 from reportclient.saved_view import sealed, unsealed
@@ -63,6 +63,7 @@ def test_status_of_an_agent_from_before_its_start_until_it_is_killed(agent):
     # Where nobody waits for it, a killed process keeps its pid and its entry in /proc.
     os.kill(file["pid"], signal.SIGKILL)
     eventually(lambda: started_at(file["pid"]) == ENDED)
+    eventually(lambda: holder(agent.state_path) is None)  # its other threads may end later
     said = computectl(agent, "status")
     assert said.code == 1
     assert "not running (its last pid was" in said.err and "journalctl -u" in said.err
