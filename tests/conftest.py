@@ -23,17 +23,21 @@ settings.load_profile(profiles.NAME)
 
 
 @pytest.fixture(autouse=True)
-def _connections_of_earlier_tests_are_silent() -> Iterator[None]:
-    """A connection whose broker is gone looks for it until the process ends, and logs that."""
-    log = logging.getLogger("oslo.messaging._drivers.impl_rabbit")
+def _threads_of_earlier_tests_are_silent(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A connection whose broker is gone looks for it until the process ends, a call that hung
+    ends at last: what these log is no test's that runs then."""
+    plugin = request.config.pluginmanager.getplugin("logging-plugin")
+    assert plugin is not None
     earlier = {each for each in threading.enumerate() if each is not threading.main_thread()}
 
     def is_of_this_test(_: logging.LogRecord) -> bool:
         return threading.current_thread() not in earlier
 
-    log.addFilter(is_of_this_test)
+    for handler in (plugin.caplog_handler, plugin.report_handler):
+        handler.addFilter(is_of_this_test)
     yield
-    log.removeFilter(is_of_this_test)
+    for handler in (plugin.caplog_handler, plugin.report_handler):
+        handler.removeFilter(is_of_this_test)
 
 
 @pytest.fixture(autouse=True)
