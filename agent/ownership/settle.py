@@ -1,47 +1,26 @@
 """settle: from Placement's state, the ledger and the drivers' statements to what is desired.  Pure.
 
-The rules of ownership are those of Kubernetes' server-side apply.  For each claim (a provider
-exists, with its name and parent; it has a class, a trait, an aggregate):
+The rules of ownership are those of Kubernetes' server-side apply.  A claim is that a provider
+exists, with its name and parent, or that it has a class, a trait or an aggregate.  ``TABLE`` says
+what becomes of each; what it does not say:
 
-====================  ================  ==================  =================================
-in Placement          in the ledger of  asserted now by     outcome
-====================  ================  ==================  =================================
-yes                   nobody            nobody              foreign: never touched, nor its
-                                                            parents
-yes                   nobody            M                   adopted, with M's values
-no                    nobody            M                   created
-yes or no             M                 M                   written where it differs
-yes                   M                 M is silent         stays as it is
-yes                   M                 nobody; M answered  released: removed, or drained while
-                                                            in use; in the ledger until
-                                                            Placement no longer has it
-yes                   M                 nobody; M does not  emptied; released if it is missing in
-                                        find it now         the next period too
-yes, with others'     M                 nobody; M answered  emptied, then without what is ours; it
-trait, aggregate,                                           stays
-class or child
-yes                   M and N           nobody; N is        a provider stays, with what N
-                                        silent              holds of it
-yes                   M, configured     nobody; all others  released
-                      no more           answered
-no longer             M                 M, on another       given up, with a problem
-                                        service's root
-any                   M and N           both, exclusive     the first in order; a problem
-any                   M and N           M only, shared      stays
-yes                   nobody            M denies it by      removed; left alone where M does
-                                        name                not have the provider
-yes                   N                 M denies it by      stays, also while N is silent
-                                        name
-====================  ================  ==================  =================================
-
-A provider (its name, its parent) and a class are exclusive; traits and aggregates are
-shared.  Without a ledger nothing counts as released, except the claims that
-:func:`agent.ownership.policy.with_unrecorded_claims` adds.  :class:`agent.ownership.policy.Policy`
-limits what may be asserted, and :mod:`agent.ownership.placing` what the tree as a whole allows.
+- Exclusive are a provider (its name, its parent) and a class: of several owners the first in order
+  decides, and the others are problems (``_place``, ``_inventory``).  Traits and aggregates are
+  shared.
+- A provider stays while an owner that has not answered claims anything of it.  One that leaves
+  loses its capacity first, and goes in the next period, unless others have put something on it or
+  below it: then it stays without what is ours (``_leaving``, ``_while_below``).
+- A claim is in the ledger until Placement no longer has it (``_next_rows``).  Without a ledger
+  nothing is released, but for the claims that
+  :func:`agent.ownership.policy.with_unrecorded_claims` adds.
+- :class:`agent.ownership.policy.Policy` limits what may be claimed: nothing of another service's
+  provider, only traits of another service's root.  :mod:`agent.ownership.placing` has what the
+  tree as a whole allows.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from itertools import chain
 from typing import NamedTuple
 
@@ -58,6 +37,7 @@ from agent.ownership.ledger import (
     Holding,
     Ledger,
     driver_of,
+    everything_on,
     joined,
     manager_text,
 )
@@ -113,33 +93,38 @@ class Inputs:
     may_deny: bool
     """Whether the claims of all configured managers are known, so that denials can be checked."""
 
+    @classmethod
+    def of(
+        cls, observed: Snapshot, ledger: Ledger, answers: Statements, policy: Policy
+    ) -> "Inputs":
+        """Add the claims that no ledger has, and find out who has not answered."""
+        ledger = with_unrecorded_claims(ledger, observed, answers, policy)
+        managers, answered = ledger.managers(), answers.answered()
+        missing = answers.silent | answers.waiting
+        # A driver that is configured no more keeps its claims until all others have answered: the
+        # one that reports the same now may be among them.
+        complete = missing <= {AGENT, STATUS}
+        silent = frozenset(
+            manager
+            for manager in managers
+            if answers.is_silent(manager) or not (complete or driver_of(manager) in answered)
+        )
+        # Unreadable files may claim traits that no ledger has: see Policy.allowed.
+        known = {AGENT, STATUS, *(managers - {FILES}), *map(driver_of, managers - {FILES})}
+        return cls(observed, ledger, answers, policy, silent, missing <= known)
 
-def settle(  # noqa: C901, PLR0912  one step after the other
-    observed: Snapshot, ledger: Ledger, answers: Statements, policy: Policy
-) -> Settled:
+
+def settle(observed: Snapshot, ledger: Ledger, answers: Statements, policy: Policy) -> Settled:
     """Return the desired snapshot, the new ledger and the problems.
 
     ``answers`` has the statements in the order that decides exclusive claims: drivers as
     they are configured, then files, then the agent.
     """
-    before = with_unrecorded_claims(ledger, observed, answers, policy)
-    managers, answered = before.managers(), answers.answered()
-    missing = answers.silent | answers.waiting
-    complete = missing <= {AGENT, STATUS}
-    silent = frozenset(
-        manager
-        for manager in managers
-        if answers.is_silent(manager) or not (complete or driver_of(manager) in answered)
-    )
-    # Unreadable files may claim traits that no ledger has: see Policy.allowed.
-    known_managers = {AGENT, STATUS, *(managers - {FILES}), *map(driver_of, managers - {FILES})}
-    inputs = Inputs(observed, before, answers, policy, silent, missing <= known_managers)
-
-    # Each provider by itself.
+    inputs = Inputs.of(observed, ledger, answers, policy)
+    before, unchanged = inputs.ledger, _unchanged(inputs)
     uuids = dict.fromkeys(chain(before.holders, *(each.assertions for each in answers.statements)))
-    unchanged = _unchanged(inputs)
     settled = {uuid: settle_provider(inputs, uuid) for uuid in uuids if uuid not in unchanged}
-    problems = dict.fromkeys(chain(*(each.problems for each in settled.values())))
+    problems = list(chain(*(each.problems for each in settled.values())))
 
     # The tree as a whole: names, parents, and what can be removed.
     changes = {uuid: each.after for uuid, each in settled.items()}
@@ -147,51 +132,91 @@ def settle(  # noqa: C901, PLR0912  one step after the other
     later = frozenset(uuid for uuid in leaving if settled[uuid].stays)
     free_names(changes, later)
     staying, undone = correct_places(observed, policy, changes, leaving - later)
-    kept, sakes = dict[str, str](), list[tuple[str, str, str]]()
-    for uuid, each in settled.items():
-        kinds = zip(("inventory of", "trait", "aggregate"), each.others[1:], strict=True)
-        if theirs := [f"{kind} {', '.join(sorted(names))}" for kind, names in kinds if names]:
-            sakes.append((uuid, f"set {' and '.join(theirs)}", uuid))
+
+    # What keeps a provider that leaves: what others have put on it, or a provider below it.
+    kept = [Kept(uuid, its, uuid) for uuid, each in settled.items() if (its := _set(each.others))]
     for uuid in staying:
-        provider, now = observed.providers[uuid], settled[uuid].after
-        below = [observed.providers[child] for child in observed.children(uuid)]
-        stay = [child for child in below if child.uuid not in leaving]
-        if now is not None and (not stay or now.inventory != provider.inventory):
-            changes[uuid] = replace(provider, inventory=now.inventory)
-        for child in stay:
-            row = before.holdings_on(child.uuid)
-            owner = next((manager for manager, held in row.items() if held.provider), None)
-            if owner is not None:
-                text = "not removed, nor its parent, which a driver removed: "
-                text += f"{manager_text(owner)} still reports it"
-                problems[Problem(child.uuid, child.name, text)] = None
-            else:
-                changes[uuid] = provider if provider.shares else changes[uuid]
-                what = f"created provider {child.name} ({child.uuid}) below it"
-                sakes.append((uuid, what, child.uuid))
-    how = "to remove it, stop nova-compute, then" if policy.attached else "to remove it:"
-    for uuid, what, to_delete in sakes:
-        provider = observed.providers[uuid]
-        sake = f"another service {what}; {how} openstack resource provider delete {to_delete}"
+        if (now := settled[uuid].after) is not None:
+            changes[uuid], more = _while_below(inputs, uuid, now, leaving)
+            kept += (each for each in more if isinstance(each, Kept))
+            problems += (each for each in more if isinstance(each, Problem))
+    shared, more_problems = _explained(inputs, kept)
+    problems += more_problems
+    problems += (Problem(provider.uuid, provider.name, text) for provider, text in undone)
+    problems += _ignored_removals(inputs)
+
+    after = _next_ledger(inputs, {uuid: each.holders for uuid, each in settled.items()}, leaving)
+    denials = dict(chain(*(each.denials.items() for each in settled.values())))
+    desired, told = observed.with_changes(changes), tuple(dict.fromkeys(problems))
+    return Settled(desired, after, told, before, denials, shared)
+
+
+class Kept(NamedTuple):
+    """Why a provider (UUID) that leaves is kept: ``what`` another service did, on ``by``."""
+
+    uuid: str
+    what: str
+    by: str
+
+
+def _set(others: Holding) -> str:
+    """Return what others have set on a provider, in words; empty if that is nothing."""
+    kinds = zip(("inventory of", "trait", "aggregate"), others[1:], strict=True)
+    texts = [f"{kind} {', '.join(sorted(names))}" for kind, names in kinds if names]
+    return f"set {' and '.join(texts)}" if texts else ""
+
+
+def _while_below(
+    inputs: Inputs, uuid: str, after: Provider, leaving: frozenset[str]
+) -> tuple[Provider, list[Kept | Problem]]:
+    """Return a provider that would leave, but that has one below it that stays, and who keeps it.
+
+    Its inventory goes, so that nothing more is placed on it.
+    """
+    provider, told = inputs.observed.providers[uuid], list[Kept | Problem]()
+    below = [inputs.observed.providers[child] for child in inputs.observed.children(uuid)]
+    stay = [child for child in below if child.uuid not in leaving]
+    if not stay or after.inventory != provider.inventory:
+        after = replace(provider, inventory=after.inventory)
+    for child in stay:
+        row = inputs.ledger.holdings_on(child.uuid)
+        owner = next((manager for manager, held in row.items() if held.provider), None)
+        if owner is not None:
+            text = "not removed, nor its parent, which a driver removed: "
+            text += f"{manager_text(owner)} still reports it"
+            told.append(Problem(child.uuid, child.name, text))
+        else:
+            after = provider if provider.shares else after
+            what = f"created provider {child.name} ({child.uuid}) below it"
+            told.append(Kept(uuid, what, child.uuid))
+    return after, told
+
+
+def _explained(inputs: Inputs, kept: list[Kept]) -> tuple[dict[str, str], list[Problem]]:
+    """Return the texts of sharing providers that are kept, by UUID, and the others' problems."""
+    shared, problems = dict[str, str](), list[Problem]()
+    how = "to remove it, stop nova-compute, then" if inputs.policy.attached else "to remove it:"
+    for uuid, what, by in kept:
+        provider = inputs.observed.providers[uuid]
+        sake = f"another service {what}; {how} openstack resource provider delete {by}"
         if provider.shares:
-            kept[uuid] = f"draining, and kept: {sake}"
+            shared[uuid] = f"draining, and kept: {sake}"
         else:
             text = f"not reported any more, emptied and kept: {sake}"
-            problems[Problem(uuid, provider.name, text, kept=True)] = None
-    for provider, text in undone:
-        problems[Problem(provider.uuid, provider.name, text)] = None
-    for statement in answers.statements:
+            problems.append(Problem(uuid, provider.name, text, kept=True))
+    return shared, problems
+
+
+def _ignored_removals(inputs: Inputs) -> Iterator[Problem]:
+    """Yield the removals of providers that another service created."""
+    for statement in inputs.answers.statements:
         for uuid in statement.removed - statement.adopted:
-            if uuid in observed and not before.holdings_on(uuid):
+            if uuid in inputs.observed and not inputs.ledger.holdings_on(uuid):
                 text = (
                     f"removal by {manager_text(statement.manager)} ignored: created by another "
                     f"service (to take it over: computectl adopt {uuid})"
                 )
-                problems[Problem(uuid, observed.providers[uuid].name, text)] = None
-
-    after = _next_ledger(inputs, {uuid: each.holders for uuid, each in settled.items()}, leaving)
-    denials = dict(chain(*(each.denials.items() for each in settled.values())))
-    return Settled(observed.with_changes(changes), after, tuple(problems), before, denials, kept)
+                yield Problem(uuid, inputs.observed.providers[uuid].name, text)
 
 
 def _unchanged(inputs: Inputs) -> set[str]:
@@ -229,6 +254,80 @@ def _next_ledger(inputs: Inputs, rows: Mapping[str, Holders], leaving: frozenset
     return replace(before, holders=holders, seen=seen, begun=begun, leaving=leaving)
 
 
+# -- one provider
+
+
+class Outcome(Enum):
+    """What becomes of a claim in Placement."""
+
+    WRITTEN = "as the first owner that claims it reports it"
+    STAYS = "as Placement has it"
+    REMOVED = "removed; drained first while consumers use it"
+
+
+class Row(NamedTuple):
+    """A row of the table: which claims on a provider it is about, and what becomes of them."""
+
+    claims: Callable[["Facts"], Holding]
+    outcome: Outcome
+
+
+TABLE: Mapping[str, Row] = {
+    # whoever has set it, also another service
+    "the agent, or a driver alone, reports it absent": Row(
+        lambda facts: facts.absent, Outcome.REMOVED
+    ),
+    # created, adopted from another service with the owner's values, or kept right
+    "an owner claims it": Row(lambda facts: facts.claimed, Outcome.WRITTEN),
+    # a driver that failed is unknown, not empty
+    "its owner has not answered": Row(lambda facts: facts.unanswered, Outcome.STAYS),
+    # a driver that is configured no more counts as answered once all others have
+    "its owners have answered without it": Row(lambda facts: facts.recorded, Outcome.REMOVED),
+    # another service's, or an operator's
+    "nobody here has ever claimed it": Row(lambda facts: facts.observed, Outcome.STAYS),
+}
+"""The table of ownership: of each claim on a provider the first row that has it decides."""
+
+
+@dataclass(slots=True)
+class Facts:
+    """What is known of the claims on one provider, and in the end what becomes of them."""
+
+    inputs: Inputs
+    before: Provider | None
+    """The provider as Placement has it."""
+    rows: Holders
+    """The last claims, by owner."""
+    assertions: list[tuple[str, Assertion]]
+    """The claims that the policy allows now, those of the first owner first."""
+    claimed: Holding
+    """What is claimed now."""
+    unanswered: Holding
+    """The last claims of owners that have not answered."""
+    recorded: Holding
+    """The last claims of owners that have answered, as far as they may be removed."""
+    absent: Holding
+    """What shall be absent whoever has set it."""
+    problems: list[Problem]
+    denials: dict[Denial, str]
+
+    @property
+    def observed(self) -> Holding:
+        """All claims that Placement has."""
+        if self.before is None:
+            return NONE
+        return everything_on(self.before)._replace(aggregates=self.before.aggregates)
+
+    def outcomes(self) -> Mapping[Outcome, Holding]:
+        """Return the claims by what becomes of them."""
+        outcomes, decided = dict.fromkeys(Outcome, NONE), NONE
+        for row in TABLE.values():
+            claims = row.claims(self).without(decided)
+            decided = decided.joined(claims)
+            outcomes[row.outcome] = outcomes[row.outcome].joined(claims)
+        return outcomes
+
+
 class SettledProvider(NamedTuple):
     """A settled provider: ``after`` is ``None`` if it is neither observed nor asserted."""
 
@@ -244,15 +343,34 @@ class SettledProvider(NamedTuple):
     """The claims of others that keep it although it leaves."""
 
 
-def settle_provider(  # noqa: C901, PLR0912, PLR0915  one kind of claim after the other
-    inputs: Inputs, uuid: str
-) -> SettledProvider:
+def settle_provider(inputs: Inputs, uuid: str) -> SettledProvider:
     """Return what one provider shall be, who holds what of it, and whether it leaves."""
-    policy, answers, before = inputs.policy, inputs.answers, inputs.observed.get(uuid)
-    held_before = inputs.ledger.holdings_on(uuid)
-    problems: list[Problem] = []
+    facts = _facts(inputs, uuid)
+    outcomes = facts.outcomes()
+    removed, written = outcomes[Outcome.REMOVED], outcomes[Outcome.WRITTEN]
+    owner, place = _place(facts, uuid)
+    after, class_owners = None, dict[str, str]()
+    if place is not None:
+        inventory, class_owners = _inventory(facts, place, removed.classes)
+        subject = facts.before or place
+        traits, aggregates = frozenset[str](), frozenset[str]()
+        if facts.before is not None:
+            traits, aggregates = facts.before.traits, facts.before.aggregates
+        traits = traits - removed.traits | written.traits
+        aggregates = aggregates - removed.aggregates | written.aggregates
+        name = _name(facts, subject, place, owner)
+        after = Provider(uuid, name, place.parent_uuid, inventory, traits, aggregates)
+    rows = _next_rows(facts, owner, None if place is None else class_owners)
+    leaves, stays, others = removed.provider, False, NONE
+    if leaves and facts.before is not None and after is not None:
+        after, stays, others = _leaving(inputs, facts.before, after, facts.claimed)
+    return SettledProvider(after, rows, leaves, facts.problems, facts.denials, stays, others)
 
-    # What is asserted of it, who is silent, and what is released.
+
+def _facts(inputs: Inputs, uuid: str) -> Facts:
+    """Collect the facts about one provider."""
+    policy, answers, before = inputs.policy, inputs.answers, inputs.observed.get(uuid)
+    rows, problems = inputs.ledger.holdings_on(uuid), list[Problem]()
     assertions: list[tuple[str, Assertion]] = []
     for manager, assertion in answers.on(uuid):
         allowed, reasons = policy.allowed(manager, assertion, inputs.observed, inputs.ledger)
@@ -260,132 +378,153 @@ def settle_provider(  # noqa: C901, PLR0912, PLR0915  one kind of claim after th
         problems += [Problem(uuid, name, reason) for reason in reasons]
         if allowed is not None:
             assertions.append((manager, allowed))
+    # Who stands in for an unknown owner answers once a driver has said something of the provider.
     is_reported = any(uuid in each.gone or uuid in each.inventoried for each in answers.statements)
     silent = inputs.silent if is_reported or policy.released else inputs.silent | STAND_INS
-    silent_claims = joined(held for manager, held in held_before.items() if manager in silent)
-    answered = joined(held for manager, held in held_before.items() if manager not in silent)
-    asserted = joined(assertion.holding for _, assertion in assertions)
-    released = answered.without(silent_claims).without(asserted)
+    unanswered = joined(held for manager, held in rows.items() if manager in silent)
+    recorded = joined(held for manager, held in rows.items() if manager not in silent)
+    # A provider stays while an owner that has not answered claims anything of it.
+    if not answers.waiting and any(driver_of(m) != AGENT for m in rows.keys() & silent - STAND_INS):
+        unanswered = unanswered._replace(provider=True)
+    if not policy.may_drop(uuid):
+        recorded = recorded._replace(provider=False, classes=NOTHING)
+    if before is None or (uuid == policy.root and not policy.released):
+        recorded = recorded._replace(provider=False)
+    absent, denials = _denied(inputs, uuid)
+    claimed = joined(assertion.holding for _, assertion in assertions)
+    return Facts(
+        inputs, before, rows, assertions, claimed, unanswered, recorded, absent, problems, denials
+    )
 
-    # Its name and parent: a silent owner's, else those of the first manager that asserts it.
-    places = {manager: each.provider for manager, each in assertions if each.holding.provider}
-    owners = [m for m, held in held_before.items() if held.provider and m in silent - STAND_INS]
+
+def _place(facts: Facts, uuid: str) -> tuple[str, Provider | None]:
+    """Return who decides over name and parent, and the provider that has these.
+
+    A silent owner's stay, else those of the first manager that asserts the provider hold.
+    """
+    silent, before = facts.inputs.silent - STAND_INS, facts.before
+    places = {manager: each.provider for manager, each in facts.assertions if each.holding.provider}
+    owners = [manager for manager, held in facts.rows.items() if held.provider]
+    owners = [manager for manager in owners if manager in silent]
     if owners and before is not None:
         places = {owners[0]: before, **places}
-    owner, place = next(iter(places.items()), ("", before))
-    after, class_owners, denials = None, dict[str, str](), dict[Denial, str]()
-    raised = dict[Denial, str]()
-    if place is not None:
-        subject = before or Provider(uuid, place.name)
+    if not places:
+        return "", before
+    owner, place = next(iter(places.items()))
+    for manager, other in places.items():
+        if (other.name, other.parent_uuid) != (place.name, place.parent_uuid):
+            text = f"name and parent of {manager_text(manager)} ignored: "
+            text += f"{manager_text(owner)} reports this provider"
+            facts.problems.append(Problem(uuid, (before or place).name, text))
+    return owner, place
 
-        def add_problem(text: str) -> None:
-            problems.append(Problem(uuid, subject.name, text))
 
-        for manager, other in places.items():
-            if (other.name, other.parent_uuid) != (place.name, place.parent_uuid):
-                add_problem(
-                    f"name and parent of {manager_text(manager)} ignored: {manager_text(owner)} "
-                    "reports this provider"
+def _name(facts: Facts, subject: Provider, place: Provider, owner: str) -> str:
+    """Return the name: of a sharing provider the first that several hosts give it."""
+    is_shared = subject.shares and subject.uuid != facts.inputs.policy.root
+    if is_shared and place.name > subject.name:
+        reason = f"{manager_text(owner)} reports {name_text(place)}"
+        if _is_contested(facts, subject.uuid, name_text(subject), reason):
+            return subject.name
+    return place.name
+
+
+def _is_contested(facts: Facts, uuid: str, observed: str, reason: str) -> bool:
+    """Note that Placement's name or record yields; return whether it holds for now."""
+    facts.denials[uuid, observed] = reason
+    return (uuid, observed) in facts.inputs.policy.contested
+
+
+def _inventory(
+    facts: Facts, place: Provider, removed: frozenset[str]
+) -> tuple[dict[str, Inventory], dict[str, str]]:
+    """Return the records of the classes, and who holds each class.
+
+    A silent owner keeps a class unless a driver before it in order asserts it.
+    """
+    inputs, observed = facts.inputs, {} if facts.before is None else facts.before.inventory
+    inventory = {name: record for name, record in observed.items() if name not in removed}
+    owners: dict[str, str] = {}
+    for manager, held in facts.rows.items():
+        for name in held.classes & inventory.keys():
+            if manager in inputs.silent | STAND_INS and name in facts.unanswered.classes:
+                owners.setdefault(name, manager)
+    recorded = joined(facts.rows.values()).classes
+    for manager, assertion in facts.assertions:
+        for name in assertion.holding.classes:
+            record, holder = assertion.provider.inventory[name], owners.get(name, manager)
+            yields = holder in inputs.silent and inputs.answers.takes_precedence(manager, holder)
+            is_taken = holder != manager and not yields
+            is_foreign = name in observed and name not in recorded
+            if is_taken and driver_of(manager) == driver_of(holder):
+                continue
+            if manager == FILES and (is_taken or is_foreign):
+                facts.problems.append(_file_ignored(facts, place, name))
+            elif not is_taken:
+                owners[name] = manager
+                inventory[name] = _record(facts, place.uuid, name, record, manager)
+            elif record.with_defaults(inventory[name]) != inventory[name]:
+                text = (
+                    f"{name} of {manager_text(manager)} ignored: {manager_text(holder)}, "
+                    "which is before it in compute_driver, reports another inventory"
                 )
+                subject = facts.before or place
+                facts.problems.append(Problem(subject.uuid, subject.name, text))
+    return inventory, owners
 
-        def is_contested(observed: str, reported: str, manager: str) -> bool:
-            raised[uuid, observed] = f"{manager_text(manager)} reports {reported}"
-            return (uuid, observed) in policy.contested
 
-        is_shared = subject.shares and uuid != policy.root
-        yields = is_shared and place.name > subject.name
-        if yields and is_contested(name_text(subject), name_text(place), owner):
-            place = replace(place, name=subject.name)
+def _file_ignored(facts: Facts, place: Provider, name: str) -> Problem:
+    """Return the problem that a provider file asks for a class that it may not have."""
+    uuid, statements = place.uuid, facts.inputs.answers.statements
+    where = next(filter(None, (each.places.get((uuid, name)) for each in statements)), FILES)
+    text = (
+        f"{where}: {name} of the file ignored: a driver reports it, or another service has set it; "
+        "remove it from the file, or from Placement"
+    )
+    return Problem(uuid, (facts.before or place).name, text)
 
-        # Its classes: a silent owner keeps one unless a driver before it in order asserts it.
-        inventory = dict(subject.inventory)
-        if policy.may_drop(uuid):
-            for name in released.classes & inventory.keys():
-                del inventory[name]
-        for name in silent_claims.classes & inventory.keys():
-            holders = (manager for manager, held in held_before.items() if name in held.classes)
-            class_owners[name] = next(manager for manager in holders if manager in silent)
-        for manager, assertion in assertions:
-            for name in assertion.holding.classes:
-                record = assertion.provider.inventory[name]
-                holder = class_owners.get(name, manager)
-                yields = holder in inputs.silent and answers.takes_precedence(manager, holder)
-                is_taken = holder != manager and not yields
-                is_held = any(name in held.classes for held in held_before.values())
-                is_foreign = name in subject.inventory and not is_held
-                if is_taken and driver_of(manager) == driver_of(holder):
-                    continue
-                if manager == FILES and (is_taken or is_foreign):
-                    lines = (each.places.get((uuid, name)) for each in answers.statements)
-                    add_problem(
-                        f"{next(filter(None, lines), FILES)}: {name} of the file ignored: a driver "
-                        "reports it, or another service has set it; remove it from the file, or "
-                        "from Placement"
-                    )
-                elif is_taken:
-                    if record.with_defaults(inventory[name]) != inventory[name]:
-                        add_problem(
-                            f"{name} of {manager_text(manager)} ignored: {manager_text(holder)}, "
-                            "which is before it in compute_driver, reports another inventory"
-                        )
-                else:
-                    observed = subject.inventory.get(name)
-                    record, class_owners[name] = record.with_defaults(observed), manager
-                    if observed is not None and is_shared and _offers_less(observed, record):
-                        texts = record_text(name, observed), record_text(name, record)
-                        record = observed if is_contested(*texts, manager) else record
-                    inventory[name] = record
 
-        # Its traits and aggregates, which managers share.
-        denied, denials = _denied(inputs, uuid)
-        denials |= raised
-        traits = (subject.traits - released.traits | asserted.traits) - denied.traits
-        aggregates = subject.aggregates - released.aggregates | asserted.aggregates
-        aggregates -= denied.aggregates
-        after = Provider(uuid, place.name, place.parent_uuid, inventory, traits, aggregates)
+def _record(facts: Facts, uuid: str, name: str, record: Inventory, manager: str) -> Inventory:
+    """Return the record of a class that a manager decides.
 
-    # It leaves once its claim is released, but not while silent managers claim anything of it.
-    leaves = before is not None and released.provider
-    leaves = leaves and (uuid != policy.root or policy.released) and policy.may_drop(uuid)
-    if leaves and not answers.waiting:
-        silent_holders = held_before.keys() & silent - STAND_INS
-        leaves = all(driver_of(manager) == AGENT for manager in silent_holders)
-    stays, others = False, NONE
-    if leaves and before is not None and after is not None:
-        after, stays, others = _leaving(inputs, before, after, asserted)
+    Hosts that report one sharing provider may differ for ever.  The least holds, in a fixed order
+    of equal capacities: it is written at once, all else once a day by each host.
+    """
+    before = facts.before
+    observed = before.inventory.get(name) if before is not None else None
+    record = record.with_defaults(observed)
+    if before is None or observed is None or not before.shares or uuid == facts.inputs.policy.root:
+        return record
+    had, has = ([each.capacity, *each.as_dict().values()] for each in (observed, record))
+    if had < has:
+        reason = f"{manager_text(manager)} reports {record_text(name, record)}"
+        if _is_contested(facts, uuid, record_text(name, observed), reason):
+            return observed
+    return record
 
-    # Who holds it from now on.  Released claims stay until Placement no longer has them.
-    now: dict[str, Holding] = {}
-    for manager, assertion in assertions:
+
+def _next_rows(facts: Facts, owner: str, class_owners: Mapping[str, str] | None) -> Holders:
+    """Return who holds what from now on; released claims stay until Placement is without them."""
+    inputs, now = facts.inputs, dict[str, Holding]()
+    for manager, assertion in facts.assertions:
         named = assertion.holding.classes
-        now[manager] = assertion.holding._replace(
-            provider=assertion.holding.provider and manager == owner,
-            classes=frozenset(n for n in named if place is None or class_owners.get(n) == manager),
-        )
-    claims = (held for manager, held in held_before.items() if manager in inputs.silent - STAND_INS)
-    still_claimed = joined([asserted, *claims])
-    for manager, held in held_before.items():
+        if class_owners is not None:
+            named = frozenset(name for name in named if class_owners.get(name) == manager)
+        is_owner = assertion.holding.provider and manager == owner
+        now[manager] = assertion.holding._replace(provider=is_owner, classes=named)
+    silent = inputs.silent - STAND_INS
+    claims = (held for manager, held in facts.rows.items() if manager in silent)
+    still_claimed = joined([facts.claimed, *claims])
+    # The provider is created again, and read afterwards: keep what may still exist.
+    is_missed = facts.before is None and still_claimed.provider
+    for manager, held in facts.rows.items():
         if manager in inputs.silent:
             left = held.without(still_claimed) if manager == NOVA_COMPUTE else held
         else:
-            # The provider is created again, and read afterwards: keep what may still exist.
-            is_missed = before is None and still_claimed.provider
-            left = (held if is_missed else held.within(before)).without(still_claimed)
+            left = (held if is_missed else held.within(facts.before)).without(still_claimed)
         now[manager] = now.get(manager, NONE).joined(left)
     now.pop(OWN_UUID, None)
-    holders_now = {manager: held for manager, held in now.items() if held != NONE}
-    return SettledProvider(after, holders_now, leaves, problems, denials, stays, others)
-
-
-def _offers_less(observed: Inventory, record: Inventory) -> bool:
-    """Return whether Placement's record offers less than a manager's.
-
-    Hosts that report one sharing provider may differ for ever.  The least holds, in a fixed order
-    of equal capacities, and the first name: it is written at once, all else once a day by each
-    host.
-    """
-    had, has = ([each.capacity, *each.as_dict().values()] for each in (observed, record))
-    return had < has
+    return {manager: held for manager, held in now.items() if held != NONE}
 
 
 def _leaving(
