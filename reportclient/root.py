@@ -232,6 +232,8 @@ class Root:
             deleted was changed.
         """
         planned, refusals, was_read = plan.operations, self.refusals, api.calls > 0
+        if not planned and not refusals.by_subject:
+            return Outcome(self.view)
         silence = refusals.look_at_users(self.view, api.now, self.times, api)
         first, late = refusals.suppress(plan, self.view.snapshot, api.now)
         if not was_read and foreign is not nothing_foreign:  # else all of it goes in any case
