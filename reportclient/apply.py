@@ -195,7 +195,7 @@ class _Run:
     def _send_once(self, operation: Operation) -> Result:
         try:
             if isinstance(operation, DeleteProvider) and not operation.by_owner:
-                provider = self.edit.tree.provider(operation.uuid)
+                provider = self.edit.provider(operation.uuid)
                 refuse_if_shared(provider, self.edit.generations, self.api, operation.kept)
             if isinstance(operation, SetAggregates):
                 self._refuse_if_changed(operation.uuid)
@@ -269,8 +269,8 @@ class _Run:
     def _is_blocked(self, operation: Operation) -> bool:
         """Return whether an earlier failure prevents this operation; then record it as failed."""
         subject, needs = subject_of(operation), needs_of(operation)
-        if isinstance(operation, DeleteProvider):  # what is below it has to be gone
-            needs = self.edit.children(operation.uuid)
+        if isinstance(operation, DeleteProvider):  # Placement deletes no provider with children
+            needs = [it for it in self.outcome.failed if self.edit.is_below(it, subject)]
         for needed in needs:
             exists = isinstance(operation, Reshape) and needed in self.edit.generations
             if needed in self.outcome.failed and not exists:

@@ -1,11 +1,11 @@
 """Operations and plans: changes to Placement, as data.  Pure.
 
-One operation is one call to Placement.  ``replay`` applies an operation to a tree: this updates
-the view after an acknowledged operation, and tests check the diff with it.  ``rebased`` applies the
+One operation is one call to Placement.  ``edits_of`` says what it changes there: this updates the
+view after an acknowledged operation, and tests check the diff with it.  ``rebased`` applies the
 changes between two snapshots to a newer one.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, assert_never
 
@@ -165,29 +165,35 @@ def with_bulk_writes(plan: Plan, chunk: int, least: int = 2) -> Plan:
     return replace(plan, operations=(*rest, *bulk))
 
 
-def replay(operation: Operation, tree: ProviderTree) -> None:
-    """Change ``tree`` as the operation changes Placement."""
+def edits_of(
+    operation: Operation, provider: Callable[[str], Provider | None]
+) -> dict[str, Provider | None]:
+    """Return the providers that an operation changes in Placement, as they are after it.
+
+    ``provider`` returns one (UUID) as it was before.  ``None``: it was deleted.
+    """
+    parts: dict[str, dict[str, Any]]
     match operation:
         case EnsureTrait() | EnsureClass():
-            pass
+            return {}
         case CreateProvider(uuid, name, parent):
-            create(tree, uuid, name, parent)
-        case UpdateProvider(uuid, name, parent):
-            tree.rename(uuid, name)
-            tree.move(uuid, parent)
+            return {uuid: Provider(uuid, name, parent)}
         case DeleteProvider(uuid):
-            tree.remove(uuid)
-        case SetTraits(uuid, traits):
-            tree.update_traits(uuid, traits)
-        case SetAggregates(uuid, aggregates):
-            tree.update_aggregates(uuid, aggregates)
-        case SetInventory(uuid, inventory):
-            tree.update_inventory(uuid, inventory)
+            return {uuid: None}
         case Reshape(inventories) | SetInventories(inventories):
-            for uuid, inventory in inventories.items():
-                tree.update_inventory(uuid, inventory)
+            parts = {uuid: {"inventory": each} for uuid, each in inventories.items()}
+        case UpdateProvider(uuid, name, parent):
+            parts = {uuid: {"name": name, "parent_uuid": parent}}
+        case SetTraits(uuid, traits):
+            parts = {uuid: {"traits": traits}}
+        case SetAggregates(uuid, aggregates):
+            parts = {uuid: {"aggregates": aggregates}}
+        case SetInventory(uuid, inventory):
+            parts = {uuid: {"inventory": inventory}}
         case _:
             assert_never(operation)
+    before = {uuid: provider(uuid) for uuid in parts}
+    return {uuid: each and replace(each, **parts[uuid]) for uuid, each in before.items()}
 
 
 def create(tree: ProviderTree, uuid: str, name: str, parent: str | None) -> None:

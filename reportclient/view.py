@@ -11,6 +11,7 @@ from typing import Any
 from reportclient.model import Provider
 from reportclient.names import Names
 from reportclient.plan import (
+    DeleteProvider,
     EnsureClass,
     EnsureTrait,
     Operation,
@@ -19,7 +20,7 @@ from reportclient.plan import (
     SetInventory,
     SetTraits,
     UpdateProvider,
-    replay,
+    edits_of,
 )
 from reportclient.provider_tree import ProviderTree
 from reportclient.reshape import generations_after
@@ -126,19 +127,34 @@ class View:
 
 
 class ViewEdit:
-    """A view that is updated by the replies to a plan's operations."""
+    """A view that is edited by the replies to a plan's operations."""
 
     def __init__(self, view: View) -> None:
         self._view = view
-        self.tree = ProviderTree(view.snapshot, view.generations)
+        self._edits: dict[str, Provider | None] = {}
         self._names = view.names
         self._drained = dict(view.drained)
         self.generations = dict(view.generations)
         self._modified = view.modified
 
+    def provider(self, uuid: str) -> Provider | None:
+        """Return a provider as it is now; ``None`` if there is none."""
+        return self._edits[uuid] if uuid in self._edits else self._view.snapshot.get(uuid)
+
+    def is_below(self, uuid: str, above: str) -> bool:
+        """Return whether a provider is below another one."""
+        provider = self.provider(uuid)
+        while provider is not None and provider.parent_uuid is not None:
+            if provider.parent_uuid == above:
+                return True
+            provider = self.provider(provider.parent_uuid)
+        return False
+
     def ack(self, operation: Operation, reply: Mapping[str, Any]) -> None:
         """Record that Placement acknowledged an operation; ``reply`` is the body of its answer."""
-        replay(operation, self.tree)
+        if isinstance(operation, DeleteProvider):
+            self._edits.update(dict.fromkeys(self._below(operation.uuid)))
+        self._edits.update(edits_of(operation, self.provider))
         self._modified = ""
         match operation:
             case EnsureTrait(trait):
@@ -157,31 +173,47 @@ class ViewEdit:
             case _:
                 self._note_generation(operation.uuid, reply)
 
+    def _below(self, uuid: str) -> list[str]:
+        """Return what the view has below a deleted provider: another client has deleted it."""
+        snapshot = self._view.snapshot
+        known = [each.uuid for each in snapshot.walk(uuid)] if uuid in snapshot else []
+        added = (each for each, provider in self._edits.items() if provider is not None)
+        return [each for each in {*known, *added} if self.is_below(each, uuid)]
+
     def refused(self, operation: Operation, names: frozenset[str]) -> None:
         """Record that Placement does not know these traits or classes of the operation."""
         kind = "traits" if isinstance(operation, SetTraits) else "classes"
         self._names = self._names.refused(kind, names)
 
-    def children(self, uuid: str) -> list[str]:
-        """Return the UUIDs of all acknowledged providers below this one."""
-        return self.tree.get_provider_uuids(uuid)[1:]
-
     def freeze(self, desired: Snapshot | None = None, *, certain: bool) -> View:
         """Return the resulting view; its snapshot is the object ``desired`` if that is equal."""
         return replace(
             self._view,
-            snapshot=self.tree.freeze(desired),
+            snapshot=self._snapshot(desired),
             generations=self.generations,
             names=self._names,
-            drained=still_drained(self._drained, self.tree.provider),
+            drained=still_drained(self._drained, self.provider),
             certain=certain,
             modified=self._modified,
             unread={},
         )
 
+    def _snapshot(self, desired: Snapshot | None) -> Snapshot:
+        """:raises ValueError: the view lacks a write of another client: two have one name."""
+        before = self._view.snapshot
+        for uuid, provider in self._edits.items():
+            holder = None if provider is None else before.named(provider.name)
+            if holder is not None and holder.uuid not in self._edits:
+                raise ValueError(f"providers {holder.uuid} and {uuid} have the name {holder.name}")
+        if desired is not None:
+            changed = desired.changed_since(before)
+            if self._edits == {uuid: desired.get(uuid) for uuid in changed}:
+                return desired
+        return before.with_changes(self._edits)
+
     def _note_generation(self, uuid: str, reply: Mapping[str, Any]) -> None:
         generation = reply.get("resource_provider_generation", reply.get("generation"))
-        if not self.tree.exists(uuid):
+        if self.provider(uuid) is None:
             self.generations.pop(uuid, None)
         elif generation is not None:
             self.generations[uuid] = generation

@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from reportclient.diff import diff
-from reportclient.model import Inventory
+from reportclient.model import Inventory, Provider
 from reportclient.names import Names
 from reportclient.plan import (
     CreateProvider,
@@ -18,7 +18,7 @@ from reportclient.plan import (
     SetInventory,
     SetTraits,
     UpdateProvider,
-    replay,
+    edits_of,
 )
 from reportclient.provider_tree import ProviderTree
 from reportclient.snapshot import Snapshot
@@ -28,10 +28,10 @@ pairs = ours.edited_snapshots()
 
 
 def replayed(base: Snapshot, plan: Plan) -> Snapshot:
-    tree = ProviderTree(base)
+    providers: dict[str, Provider | None] = {**base.providers}
     for operation in plan:
-        replay(operation, tree)
-    return tree.freeze()
+        providers |= edits_of(operation, providers.get)
+    return Snapshot.build(provider for provider in providers.values() if provider is not None)
 
 
 def positions(plan: Plan, *kinds: type) -> list[int]:

@@ -107,7 +107,7 @@ def test_of_a_reshape_only_expected_generations_count() -> None:
 
 def test_a_view_without_changes_is_the_desired_one() -> None:
     edit, desired = ViewEdit(VIEW), Snapshot.build(VIEW.snapshot.walk())
-    assert edit.children(ROOT) == [CARD] and edit.children(CARD) == []
+    assert edit.is_below(CARD, ROOT) and not edit.is_below(ROOT, CARD)
     assert edit.freeze(desired, certain=False) == VIEW.stale()
     assert edit.freeze(desired, certain=True).snapshot is desired
     edit.refused(SetTraits(CARD, frozenset({"NEW"})), frozenset({"NEW"}))
