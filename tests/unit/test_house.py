@@ -14,7 +14,7 @@ LINES = {
     "agent/bus": 1_050,
     "agent/metrics": 566,
     "agent/nodes": 867,
-    "agent/ownership": 1_350,
+    "agent/ownership": 1_489,
     "agent/period": 1_013,
     "agent/provider_config": 518,
     "agent/registry": 1_164,
@@ -26,12 +26,12 @@ LINES = {
     "driverkit": 1_891,
     "drivers": 2_376,
     "drivers/libvirt": 5_422,
-    "reportclient": 7_898,
+    "reportclient": 7_938,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30
 """So many lines fewer are not yet a lower number."""
-QUIET, CHANGED = "29 files and 135 functions", "37 files and 251 functions"
+QUIET, CHANGED = "27 files and 116 functions", "37 files and 261 functions"
 """What a quiet period passes, and one with one changed inventory."""
 
 
