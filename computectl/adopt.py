@@ -88,7 +88,7 @@ class Adopt(DrawnOrListed[Adopted]):
             session.saved_root(listed["uuid"], writing=True).forget()
         return Adopted(listed["name"], listed["uuid"], before, copied=copied)
 
-    def draw(self, answer: Adopted, screen: Screen, options: argparse.Namespace) -> Iterator[str]:  # noqa: ARG002
+    def draw(self, answer: Adopted, screen: Screen, options: argparse.Namespace) -> Iterator[str]:
         name = screen.paint(plain(answer.name), "bold")
         if answer.below and answer.was_ours:
             yield f"{name} ({answer.uuid}) already belongs to this host; nothing was changed"

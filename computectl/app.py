@@ -69,7 +69,7 @@ class ComputeCtl(App):
         self,
         description: str | None,
         version: str | None,
-        argparse_kwargs: dict[str, Any] | None = None,  # noqa: ARG002
+        argparse_kwargs: dict[str, Any] | None = None,
     ) -> argparse.ArgumentParser:
         """Return the parser of the global options; some of cliff's have no use here."""
         parser = argparse.ArgumentParser(

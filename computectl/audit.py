@@ -67,7 +67,7 @@ class AuditCloud(DrawnOrListed[Audit]):
         finally:
             self.progress("")
 
-    def draw(self, answer: Audit, screen: Screen, options: argparse.Namespace) -> Iterator[str]:  # noqa: ARG002
+    def draw(self, answer: Audit, screen: Screen, options: argparse.Namespace) -> Iterator[str]:
         yield (
             f"{counted(answer.hosts, 'host')}, {counted(answer.providers, 'provider')}, "
             f"{counted(answer.calls, 'call')} to Placement"
@@ -92,7 +92,7 @@ class AuditCloud(DrawnOrListed[Audit]):
     def table(self, answer: Audit) -> Table:
         return COLUMNS, [each for check in TITLES for each in answer.findings_of(check)]
 
-    def exit_code(self, answer: Audit, options: argparse.Namespace) -> int:  # noqa: ARG002
+    def exit_code(self, answer: Audit, options: argparse.Namespace) -> int:
         """Return 2 if a check could not be made, else 1 if there are findings, else 0."""
         for check, why in answer.unknown.items():
             self.print_on_stderr(f"{TITLES[check]}: not checked: {why}")

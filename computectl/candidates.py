@@ -147,7 +147,7 @@ class ShowCandidates(DrawnOrListed[Answered]):
         names = names_in(trees_of(answer, shown), api)
         return Answered(answer, names, api.calls, request.limit, explanation)
 
-    def draw(self, answer: Answered, screen: Screen, options: argparse.Namespace) -> Iterator[str]:  # noqa: ARG002
+    def draw(self, answer: Answered, screen: Screen, options: argparse.Namespace) -> Iterator[str]:
         found, hosts = answer.answer, answer.answer.hosts()
         many = len(found)
         at_least = "at least " if answer.limit is not None and many >= answer.limit else ""

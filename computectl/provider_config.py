@@ -72,7 +72,7 @@ class CheckFiles(DrawnOrListed[Checked]):
             return Checked(where, None, errors=err.diagnostics)
         return Checked(where, loaded, warnings=loaded.warnings)
 
-    def draw(self, answer: Checked, screen: Screen, options: argparse.Namespace) -> Iterator[str]:  # noqa: ARG002
+    def draw(self, answer: Checked, screen: Screen, options: argparse.Namespace) -> Iterator[str]:
         if answer.loaded is None:
             where = screen.paint(str(answer.where), "bold")
             errors = counted(len(answer.errors), "error")
@@ -115,6 +115,6 @@ class ShowSchema(ShowOne):
         """Return no epilog; cliff's would search all installed distributions."""
         return ""
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:  # noqa: ARG002
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         schema = json.loads(published())
         return tuple(schema), tuple(schema.values())

@@ -201,7 +201,7 @@ class Retire(DrawnOrListed[Retired]):
         self.app.stdout.flush()
         return self.app.stdin.readline().strip().lower() in ("y", "yes")
 
-    def draw(self, answer: Retired, screen: Screen, options: argparse.Namespace) -> Iterator[str]:  # noqa: ARG002
+    def draw(self, answer: Retired, screen: Screen, options: argparse.Namespace) -> Iterator[str]:
         if answer.shown:
             yield ""
             return
@@ -411,7 +411,7 @@ def _periods(tracker: Tracker, going: set[str], progress: Callable[[str], None])
                 "--nova-stopped"
             )
             return []
-        rest = max(wait - (now - since) for since in tracker.leaving.since.values())
+        rest = max(wait - (now - since) for since in tracker.root_rules.since.values())
         if now - shown_at >= PROGRESS_EVERY:
             shown_at = now
             progress(

@@ -103,7 +103,7 @@ class OneHost(ServiceCommand):
     )
     wraps = True
 
-    def draw(self, answer: Observed, screen: Screen, options: argparse.Namespace) -> Iterator[str]:  # noqa: ARG002
+    def draw(self, answer: Observed, screen: Screen, options: argparse.Namespace) -> Iterator[str]:
         """Yield what was done, and all facts of each service, on several lines."""
         yield from answer.done
         for service in answer.services:

@@ -97,7 +97,7 @@ class ShowStatus(DrawnOrListed[ObservedStatus]):
         ),
     )
 
-    def execute(self, options: argparse.Namespace) -> ObservedStatus:  # noqa: ARG002
+    def execute(self, options: argparse.Namespace) -> ObservedStatus:
         return observed_status(self.session())
 
     def draw(
@@ -112,7 +112,7 @@ class ShowStatus(DrawnOrListed[ObservedStatus]):
         names = [*(each.name for each in fields(schema.NodeStatus)), *file]
         return {name: itemgetter(name) for name in names}, [{**file, **node} for node in nodes]
 
-    def exit_code(self, answer: ObservedStatus, options: argparse.Namespace) -> int:  # noqa: ARG002
+    def exit_code(self, answer: ObservedStatus, options: argparse.Namespace) -> int:
         """Return 0 if the agent is healthy, else 1."""
         if answer.out_of_date is not None:
             step = "journalctl -u compute-agent says why"

@@ -95,7 +95,7 @@ class DeviceDriver(ComputeDriver):
         self,
         provider_tree: ProviderTree,
         nodename: str,
-        allocations: Allocations | None = None,  # noqa: ARG002  nothing moves
+        allocations: Allocations | None = None,
     ) -> None:
         """Write the listed devices to the tree, and remove those that are not listed any more.
 

@@ -106,7 +106,7 @@ class ComputeDriver(ABC):
         self,
         provider_tree: ProviderTree,
         nodename: str,
-        allocations: Allocations | None = None,  # noqa: ARG002  used by subclasses
+        allocations: Allocations | None = None,
     ) -> None:
         """Change ``provider_tree`` so that it describes the resources of ``nodename``.
 

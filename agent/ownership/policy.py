@@ -2,7 +2,7 @@
 
 - On this agent's own root everything, and below it on all providers but those that another
   service created.
-- On a root of another service (``attached``) only traits, and below it only what this agent
+- On a root of another service (``AttachedPolicy``) only traits, and below it only what this agent
   created; that may be below a provider of another service.
 - On a sharing provider of another service nothing.
 - A second root is allowed only if it shares its inventory.
@@ -18,6 +18,7 @@ In attach mode ``agent.period.attach.agent_statement`` has what the agent itself
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from agent.ownership.ledger import (
     AGENT,
@@ -143,8 +144,12 @@ def record_text(name: str, record: Inventory) -> str:
 class Policy:
     """The limits in one root's tree; ``agent_traits`` are those that no driver removes by name."""
 
+    owns_root: ClassVar[bool] = True
+    """Whether this agent reports the root; else another service does."""
+    only_the_agents: ClassVar[frozenset[str]] = frozenset({DISABLED})
+    """Traits that no driver and no provider file may claim."""
+
     root: str
-    attached: bool = False
     foreign: frozenset[str] = frozenset()
     """UUIDs of sharing providers that another service created."""
     takes_over: bool = False
@@ -163,18 +168,16 @@ class Policy:
     """Whether a provider that leaves stays for the sake of what others have put there."""
     service_tag: str = ""
 
-    def allowed(  # noqa: C901, PLR0912  one limit after the other
+    def allowed(
         self, manager: str, assertion: Assertion, observed: Snapshot, ledger: Ledger
     ) -> tuple[Assertion | None, list[str]]:
         """Return the part of an assertion that counts, and a reason for each part that does not."""
         holding, wanted = assertion
-        uuid, before = wanted.uuid, observed.get(wanted.uuid)
-        held = joined(ledger.holdings_on(uuid).values())
+        before, held = observed.get(wanted.uuid), joined(ledger.holdings_on(wanted.uuid).values())
         problems: list[str] = []
         if self.repeats_only:
-            may = held
-            if driver_of(manager) == AGENT and ledger.is_ours(uuid):
-                may = held.joined(Holding(traits=holding.traits))
+            is_agents = driver_of(manager) == AGENT and ledger.is_ours(wanted.uuid)
+            may = held.joined(Holding(traits=holding.traits)) if is_agents else held
             holding = holding.without(holding.without(may))
             if holding == NONE:
                 return None, []
@@ -182,42 +185,71 @@ class Policy:
             if DISABLED in holding.traits and (before is None or DISABLED not in before.traits):
                 who = manager_text(manager)
                 problems.append(f"{DISABLED} of {who} ignored: only the agent sets this trait")
-            never = {DISABLED, MANAGED_BY_NOVA} if self.attached else {DISABLED}
-            holding = holding._replace(traits=holding.traits - never)
+            holding = holding._replace(traits=holding.traits - self.only_the_agents)
         if before is None:
-            is_second = wanted.parent_uuid is None and uuid != self.root
-            if is_second and (self.attached or not wanted.shares):
-                text = "not created: [compute] root_provider = attach allows no other root provider"
-                if not self.attached:
-                    text = (
-                        "not created: a second root provider has to be a sharing provider; make it "
-                        "a child of the root, or give it the trait MISC_SHARES_VIA_AGGREGATE and "
-                        "an aggregate"
-                    )
-                return None, [*problems, text]
+            is_second = wanted.parent_uuid is None and wanted.uuid != self.root
+            if is_second and (why := self.second_root_refused(wanted)):
+                return None, [*problems, why]
             return Assertion(holding, wanted), problems
         if manager == FILES:  # a trait that another service has set stays that service's
             holding = holding._replace(traits=holding.traits - (before.traits - held.traits))
-        assertion, foreign = Assertion(holding, wanted), ""
-        is_root, is_ours = before.parent_uuid is None or uuid == self.root, ledger.is_ours(uuid)
+        counts, more = self.allowed_on(before, manager, Assertion(holding, wanted), ledger)
+        return counts, problems + more
+
+    def second_root_refused(self, wanted: Provider) -> str:
+        """Return why a driver may not create a second root; empty if it may."""
+        if wanted.shares:
+            return ""
+        return (
+            "not created: a second root provider has to be a sharing provider; make it a child of "
+            "the root, or give it the trait MISC_SHARES_VIA_AGGREGATE and an aggregate"
+        )
+
+    def allowed_on(
+        self, before: Provider, manager: str, assertion: Assertion, ledger: Ledger
+    ) -> tuple[Assertion | None, list[str]]:
+        """Return as :meth:`allowed` what counts on a provider that Placement has."""
+        uuid, is_root = before.uuid, before.parent_uuid is None or before.uuid == self.root
         if uuid in self.foreign:
-            foreign = "not changed: sharing provider of another service"
-        elif self.attached and not is_ours:
-            counts, more = self._beside_owner(manager, assertion, before, ledger)
-            return counts, problems + more
-        elif ledger.begun and not is_root and not is_ours:  # without a ledger it is not known
-            foreign = (
+            why = "not changed: sharing provider of another service"
+        elif is_root or not ledger.begun or ledger.is_ours(uuid):  # unknown without a ledger
+            return assertion, []
+        else:
+            why = (
                 "not changed: created by another service (to take it over: computectl adopt "
                 f"{uuid}, or ProviderTree.adopt in the driver)"
             )
-        if foreign:
-            return None, [*problems, foreign] if _differs(before, assertion) else problems
-        return assertion, problems
+        return None, [why] if _differs(before, assertion) else []
 
-    def _beside_owner(
-        self, manager: str, assertion: Assertion, before: Provider, ledger: Ledger
+    def may_describe(self, uuid: str, ledger: Ledger) -> bool:
+        """Return whether provider files may say something of an observed provider."""
+        return uuid not in self.foreign
+
+    def may_drop(self, uuid: str) -> bool:
+        """Return whether a provider, or more of it than traits, may be removed."""
+        return uuid not in self.foreign
+
+    def may_move(self, uuid: str, ledger: Ledger) -> bool:
+        """Return whether a reshape may move allocations from and to an observed provider."""
+        return uuid == self.root or (uuid not in self.foreign and uuid in ledger.holders)
+
+
+class AttachedPolicy(Policy):
+    """The limits below a root that another service owns, such as nova-compute's."""
+
+    owns_root = False
+    only_the_agents = frozenset({DISABLED, MANAGED_BY_NOVA})
+
+    def second_root_refused(self, wanted: Provider) -> str:
+        """Refuse it: the owner of the root decides over roots."""
+        return "not created: [compute] root_provider = attach allows no other root provider"
+
+    def allowed_on(
+        self, before: Provider, manager: str, assertion: Assertion, ledger: Ledger
     ) -> tuple[Assertion | None, list[str]]:
-        """Return what may be claimed on another service's root: traits that it has not set."""
+        """Return what counts; on the root that is traits that its owner has not set."""
+        if before.uuid in self.foreign or ledger.is_ours(before.uuid):
+            return super().allowed_on(before, manager, assertion, ledger)
         (holding, wanted), problems = assertion, list[str]()
         other = [name for name in sorted(holding.classes) if not _has_record(wanted, before, name)]
         if other:
@@ -236,15 +268,17 @@ class Policy:
         ]
         return Assertion(Holding(traits=traits - removed), wanted), problems
 
+    def may_describe(self, uuid: str, ledger: Ledger) -> bool:
+        """Return whether this agent created the provider: the rest is the other service's."""
+        return uuid != self.root and uuid not in self.foreign and ledger.is_ours(uuid)
+
     def may_drop(self, uuid: str) -> bool:
-        """Return whether a provider, or more of it than traits, may be removed."""
-        return not (self.attached and uuid == self.root) and uuid not in self.foreign
+        """Return whether it may be removed: the root never."""
+        return uuid != self.root and super().may_drop(uuid)
 
     def may_move(self, uuid: str, ledger: Ledger) -> bool:
-        """Return whether a reshape may move allocations from and to an observed provider."""
-        if uuid == self.root:
-            return not self.attached
-        return uuid not in self.foreign and bool(ledger.holdings_on(uuid))
+        """Return whether a reshape may move its allocations: the root's never."""
+        return uuid != self.root and super().may_move(uuid, ledger)
 
 
 def _differs(before: Provider, assertion: Assertion) -> bool:
@@ -298,7 +332,7 @@ def with_unrecorded_claims(
             row[OWN_UUID] = Holding(True, classes, traits)
         more[uuid] = row
     # In attach mode the other service still manages the providers that it created.
-    for statement in () if policy.attached else answers.statements:
+    for statement in answers.statements if policy.owns_root else ():
         for uuid in statement.adopted & observed.providers.keys():
             row = dict(more.get(uuid, ledger.holdings_on(uuid)))
             if not any(held.provider for held in row.values()):

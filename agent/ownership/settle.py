@@ -195,7 +195,7 @@ def _while_below(
 def _explained(inputs: Inputs, kept: list[Kept]) -> tuple[dict[str, str], list[Problem]]:
     """Return the texts of sharing providers that are kept, by UUID, and the others' problems."""
     shared, problems = dict[str, str](), list[Problem]()
-    how = "to remove it, stop nova-compute, then" if inputs.policy.attached else "to remove it:"
+    how = "to remove it:" if inputs.policy.owns_root else "to remove it, stop nova-compute, then"
     for uuid, what, by in kept:
         provider = inputs.observed.providers[uuid]
         sake = f"another service {what}; {how} openstack resource provider delete {by}"
@@ -239,7 +239,7 @@ def _unchanged(inputs: Inputs) -> set[str]:
 def _next_ledger(inputs: Inputs, rows: Mapping[str, Holders], leaving: frozenset[str]) -> Ledger:
     """Return the new ledger; it begins with the first statement of a driver."""
     before, statements, seen = inputs.ledger, inputs.answers.statements, NOTHING
-    root = inputs.observed.get(inputs.policy.root) if inputs.policy.attached else None
+    root = None if inputs.policy.owns_root else inputs.observed.get(inputs.policy.root)
     if root is not None:
         row = before.holdings_on(root.uuid)
         claims = [held for manager, held in row.items() if manager in inputs.silent]

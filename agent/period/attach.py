@@ -1,7 +1,8 @@
-"""Attach mode: children below a root that another service owns, such as nova-compute's.  Pure.
+"""The two sets of rules for a root: this agent reports it, or another service does.  Pure.
 
-The root is looked up, or waited for, by :mod:`agent.nodes.foreign_roots`.  What may be claimed on
-it is in :mod:`agent.ownership.policy`.  Its children are removed in steps:
+In attach mode the agent reports children below a root that another service owns, such as
+nova-compute's.  The root is looked up, or waited for, by :mod:`agent.nodes.foreign_roots`.  What
+may be claimed on it is in :mod:`agent.ownership.policy`.  Its children are removed in steps:
 
 nova-compute keeps a copy of its root's tree.  In each update, and for each guest that it builds,
 it gets the allocations of every provider in that copy.  If one of them answers 404, the update or
@@ -19,17 +20,21 @@ A child that is reported again meanwhile returns to its place.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
-from agent.ownership.ledger import AGENT, Holding, Ledger
+from agent.ownership.ledger import AGENT, STATUS, Holding, Ledger
 from agent.ownership.placing import is_marked, name_outside
-from agent.ownership.policy import MANAGED_BY_NOVA
-from agent.ownership.statement import Statement
+from agent.ownership.policy import (
+    MANAGED_BY_NOVA,
+    AttachedPolicy,
+    Policy,
+    with_unrecorded_claims,
+)
+from agent.ownership.statement import Statement, Statements
+from agent.period.traits import AgentTraits
 from reportclient.model import Provider
 from reportclient.plan import DeleteProvider, Plan
 from reportclient.snapshot import Snapshot
-
-NEEDS = "1.37"
-"""The microversion from which a provider can be taken out of its tree."""
 
 
 class RootAwaited(Exception):
@@ -44,22 +49,67 @@ def root_awaited(name: str) -> RootAwaited:
     )
 
 
-def agent_statement(observed: Snapshot, ledger: Ledger) -> Statement:
-    """Return the agent's own statement: COMPUTE_MANAGED_PCI_DEVICE is on no provider of its own."""
-    ours = (uuid for uuid in ledger.holders if ledger.is_ours(uuid) and uuid in observed)
-    denied = Holding(traits=frozenset({MANAGED_BY_NOVA}))
-    return Statement(AGENT, denied=dict.fromkeys(ours, denied))
-
-
 @dataclass(slots=True)
-class LeavingChildren:
-    """The removed children of one root."""
+class OwnRoot:
+    """The rules for a root that this agent reports."""
+
+    policy: ClassVar[type[Policy]] = Policy
+    needs: ClassVar[str | None] = None
+    """The microversion without which nothing is written."""
 
     since: dict[str, float] = field(default_factory=dict)
-    """When each was first seen outside the tree (seconds of a monotonic clock), by UUID."""
+    """When each removed child was first observed outside the tree, by UUID (monotonic seconds)."""
+
+    def awaits(self, root: Provider | None) -> bool:
+        """Return whether nothing is reported until another service has created the root."""
+        return False
+
+    def outside(self, ledger: Ledger, observed: Snapshot) -> set[str]:
+        """Return the UUIDs of this agent's providers that may be outside of the root's tree."""
+        return ledger.holders.keys() & {*observed.children(None)}
 
     def hidden(self, observed: Snapshot) -> frozenset[str]:
-        """Return the UUIDs of the children that drivers are not shown.
+        """Return the UUIDs of the providers that drivers are not shown."""
+        return frozenset()
+
+    def with_agent(
+        self,
+        statements: Statements,
+        traits: AgentTraits,
+        observed: Snapshot,
+        ledger: Ledger,
+        policy: Policy,
+    ) -> Statements:
+        """Return the drivers' and files' statements, and those of the agent itself."""
+        return traits.added_to(statements, observed)
+
+    def with_next_steps(
+        self, observed: Snapshot, desired: Snapshot, wait: float | None, now: float
+    ) -> Snapshot:
+        """Return ``desired`` with the next step of each child that would be deleted."""
+        return desired
+
+    def with_seen(self, ledger: Ledger, root: Provider | None) -> Ledger:
+        """Return the ledger with the agent's traits that Placement has on the root."""
+        return ledger
+
+
+class AttachedRoot(OwnRoot):
+    """The rules for a root that another service owns."""
+
+    policy: ClassVar[type[Policy]] = AttachedPolicy
+    needs: ClassVar[str | None] = "1.37"  # from it on a provider can be taken out of its tree
+
+    def awaits(self, root: Provider | None) -> bool:
+        """Return whether its owner has not created the root, or has deleted it."""
+        return root is None
+
+    def outside(self, ledger: Ledger, observed: Snapshot) -> set[str]:
+        """Return all: this agent itself takes children out of the tree."""
+        return set(ledger.holders)
+
+    def hidden(self, observed: Snapshot) -> frozenset[str]:
+        """Return the UUIDs of the removed children.
 
         They are outside the tree, with all below them, or below the root but empty and with the
         mark in their name.
@@ -70,6 +120,21 @@ class LeavingChildren:
             if child.parent_uuid is None or is_empty:
                 hidden.update(below.uuid for below in observed.walk(child.uuid))
         return frozenset(hidden)
+
+    def with_agent(
+        self,
+        statements: Statements,
+        traits: AgentTraits,
+        observed: Snapshot,
+        ledger: Ledger,
+        policy: Policy,
+    ) -> Statements:
+        """Add only that COMPUTE_MANAGED_PCI_DEVICE is on no provider of this agent's own."""
+        ledger = with_unrecorded_claims(ledger, observed, statements, policy)
+        ours = (uuid for uuid in ledger.holders if ledger.is_ours(uuid) and uuid in observed)
+        denied = Holding(traits=frozenset({MANAGED_BY_NOVA}))
+        own = Statement(AGENT, denied=dict.fromkeys(ours, denied))
+        return statements.with_answer((own,), frozenset({AGENT, STATUS}))
 
     def with_next_steps(
         self, observed: Snapshot, desired: Snapshot, wait: float | None, now: float
@@ -92,6 +157,10 @@ class LeavingChildren:
                 place = replace(place, name=name_outside(child))  # also if a service renamed it
             desired = desired.with_changes({child.uuid: place})
         return desired
+
+    def with_seen(self, ledger: Ledger, root: Provider | None) -> Ledger:
+        """Return the ledger with them: what the owner removes later is not set again."""
+        return ledger.seen_on(root)
 
 
 def children_outside(snapshot: Snapshot) -> Iterator[Provider]:

@@ -1,24 +1,36 @@
-"""The tracker of one root: in a period it reads, calls the drivers, decides, writes and saves."""
+"""The tracker of one root.  A cycle reads, asks, decides, remembers and writes: ``Tracker.once``.
 
+Nova's resource tracker does this in ``_update_to_placement``.  What a cycle calls stands below it
+in the order in which it happens; what it decides with is pure (:mod:`agent.ownership.settle`,
+:mod:`reportclient.diff`).
+"""
+
+import copy
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
+from typing import Any, TypeVar, TypeVarTuple
 
-from agent.ownership.ledger import AGENT, FILES, STATUS, Ledger
+from agent.ownership.ledger import ADOPTED, DRIVER, FILES, NOVA_COMPUTE, Ledger, driver_of, joined
 from agent.ownership.placing import freeing_names
-from agent.ownership.policy import DISABLED, ContestedNames, Policy, with_unrecorded_claims
+from agent.ownership.policy import DISABLED, ContestedNames, Policy
 from agent.ownership.settle import Denial, Settled, settle
-from agent.ownership.statement import Statements, with_moved_classes
-from agent.period import attach
-from agent.period.ask import DriverAnswers, DriverQueries, LastResults
+from agent.ownership.statement import (
+    DriverStatements,
+    Statements,
+    driver_statements,
+    with_moved_classes,
+    without_moved_classes,
+)
+from agent.period.attach import OwnRoot, delete_orphans, root_awaited
 from agent.period.rules import Rules
 from agent.period.traits import (
     CAPABILITY_TRAITS,
     COMPUTE_NODE,
-    agent_statements,
+    AgentTraits,
     identifying_traits,
     other_reporters,
     tags_of_others,
@@ -28,7 +40,7 @@ from agent.provider_config.files import ProviderFiles
 from agent.reporting.changes import undone
 from agent.reporting.reports import Occasion, Report
 from agent.state.saved_root import SavedRoot
-from drivers.errors import ReshapeFailed
+from drivers.errors import DriverError, ReshapeFailed, ReshapeNeeded
 from drivers.loader import LoadedDriver
 from reportclient.allocations import LazyAllocations
 from reportclient.apply import Outcome, never
@@ -42,16 +54,18 @@ from reportclient.plan import DeleteProvider, Operation, Plan, Problem
 from reportclient.provider_tree import ProviderTree
 from reportclient.reader import allocations_on
 from reportclient.refusals import RESHAPE
-from reportclient.reshape import AllocationsBroken, used_providers
+from reportclient.reshape import Affected, AllocationsBroken, moved_allocations, used_providers
 from reportclient.root import Root
 from reportclient.schedule import VERIFY_EVERY
 from reportclient.snapshot import Snapshot
-from reportclient.view import View
+from reportclient.view import View, opened
 
 LOG = logging.getLogger("compute_agent.placement")
 
 OF_GUESTS = frozenset({"VCPU", "PCPU", "MEMORY_MB"})
 """Classes of which every guest holds one."""
+A = TypeVarTuple("A")
+T = TypeVar("T")
 
 
 class Unexpected(Exception):
@@ -66,13 +80,24 @@ class Unexpected(Exception):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """The plan of one period and its answers; ``denials`` are those of the settlement."""
+@dataclass(slots=True)
+class LastResults:
+    """The results of the period before: a quiet period would compute the same again.
 
-    answer: DriverAnswers
-    plan: Plan
-    denials: Mapping[Denial, str] = field(default_factory=dict)
+    An argument that is the same object as then costs nothing to compare, so a period of 10,001
+    providers in which nothing changed settles none of them.
+    """
+
+    statements: dict[str, DriverStatements] = field(default_factory=dict)
+    """By driver; a change of few providers is computed from these."""
+    _results: dict[str, tuple[object, Any]] = field(default_factory=dict)
+
+    def result_of(self, step: str, function: Callable[[*A], T], *arguments: *A) -> T:
+        """Return the result of a pure function; call it only if the step's arguments changed."""
+        if step not in self._results or self._results[step][0] != arguments:
+            self._results[step] = arguments, function(*arguments)
+        result: T = self._results[step][1]
+        return result
 
 
 @dataclass(slots=True)
@@ -97,8 +122,8 @@ class Tracker:
     """The drivers whose start is over: they have answered, and have no reshape pending."""
     new_state: bool = True
     """Whether the state directory had no file of the agent when this process started."""
-    leaving: attach.LeavingChildren = field(default_factory=attach.LeavingChildren)
-    """The removed children of another service's root (attach mode)."""
+    root_rules: OwnRoot = field(init=False)
+    """What this agent may do on the root, and how children leave it."""
     last: LastResults = field(default_factory=LastResults)
     reads: deque[tuple[Snapshot, Snapshot]] = field(default_factory=lambda: deque(maxlen=8))
     """What Placement was left with and what was read then, since the last period that wrote all."""
@@ -112,6 +137,9 @@ class Tracker:
     """Guests that have no allocation since Placement was restored or emptied."""
     missed: frozenset[str] = frozenset()
     """Providers that nothing here reported in the period before."""
+
+    def __post_init__(self) -> None:
+        self.root_rules = self.rules.root_rules()
 
     @property
     def uuid(self) -> str:
@@ -135,21 +163,6 @@ class Tracker:
             self.reads.clear()
         freed, self.freed = self.freed, ()
         return replace(report, done=(*freed, *report.done)) if freed else report
-
-    def switch(self, now: float, *, disabled: bool, again: bool = False) -> Report:
-        """Set or remove COMPUTE_STATUS_DISABLED on the root, and change nothing else.
-
-        With a certain view it takes one call: a write, or a read if the trait seems right already.
-        An uncertain view is read first; in attach mode nothing is sent.  No driver is called.  A
-        root that does not exist yet gets the trait in its first period.  With ``again``,
-        a retry that no caller waits for, an unreachable Placement is left to the next periods.
-        """
-        schedule = self.root.schedule
-        unreachable = schedule.unreachable
-        if again and unreachable is not None and schedule.may_wait_for_period(now, self.root.times):
-            return Report(self.node, error=unreachable, occasion=Occasion.SWITCH)
-        report = self.attempt(now, lambda api: self._switch_once(api, now, disabled), urgent=True)
-        return replace(report, occasion=Occasion.SWITCH)
 
     def free_name(self, now: float) -> Report:
         """Rename the root and its children by its UUID: another node needs their names."""
@@ -189,118 +202,18 @@ class Tracker:
         self.logged_failure = error_text(err)
         return Report(self.node, error=Unexpected(err))
 
-    def forecast(self, now: float, *, disabled: bool | None = None) -> Decision:
+    def forecast(self, now: float, *, disabled: bool | None = None) -> "Decision":
         """Return what the next period would decide; nothing is written.
 
         :raises RootAwaited: another service has not created the root.
         """
-        self._refresh(self.root.api, now)
+        self._read(self.root.api, now)
         ledger, self.missed = self.ledger, self.ledger.leaving
-        if self.rules.attached and self.uuid not in self.view.snapshot:
-            raise attach.root_awaited(self.node)
+        if self.root_rules.awaits(self.view.snapshot.get(self.uuid)):
+            raise root_awaited(self.node)
         decision = self._decide(self.root.api, now, disabled)
         self.ledger = ledger
         return decision
-
-    def once(
-        self, api: Counting, disabled: bool | None = None, stop: Callable[[], bool] = never
-    ) -> Report:
-        """Return the report of one try of a period: see :meth:`period`."""
-        attached = self.rules.attached
-        api.needs = attach.NEEDS if attached else None
-        self._refresh(api, api.now)
-        was_read = api.calls > 0
-        before, ledger = self.view.snapshot, self.ledger
-        if attached and self.uuid not in before:  # its owner has not created it, or has deleted it
-            self.ledger = Ledger(begun=True)  # saved, unlike one that was lost
-            if self.rules.child_wait is not None:
-                self.root.send(attach.delete_orphans(before), api)
-            return Report(self.node, error=attach.root_awaited(self.node))
-        decide = partial(self._decide, api, api.now, disabled)
-        decision = decide()
-        if not self.save_ledger() and self.ledger != ledger:
-            self.ledger = ledger  # claim nothing in Placement that is not on disk
-            decision = decide(repeats_only=True)
-        try:
-            foreign = self.ledger.foreign_classes
-            outcome = self.root.write(decision.plan, api, stop=stop, foreign=foreign)
-        finally:  # also after a conflict, or if the details of an error could not be read
-            if attached:
-                self.ledger = self.ledger.seen_on(self.view.snapshot.get(self.uuid))
-        gap, denials = self.rules.verify_every or VERIFY_EVERY, decision.denials
-        for uuid, name in self.contested.note_denied(denials, self.view.snapshot, api.now, gap):
-            text, provider = "Node %s: removed %s from provider %s: %s", before.providers[uuid]
-            LOG.info(text, self.node, name, provider.name, denials[uuid, name])
-        if self.view.restored and outcome.stopped_by is None and (was_read or not self.unallocated):
-            self._look_for_allocations(api)  # 1 GET where all guests have one
-        report = self._report(decision, outcome)
-        if report.error is None and RESHAPE not in report.failed:
-            at_start = decision.answer.errors.keys() | decision.answer.reshape_pending
-            self.started |= {loaded.name for loaded in self.drivers} - at_start
-        return report
-
-    def _look_for_allocations(self, api: Counting) -> None:
-        """Note the guests that have no allocation: what they use is offered again.
-
-        Guests are compared with consumers by UUID.  If there are consumers, and none of them is a
-        guest, then whoever wrote the allocations has other UUIDs, and nothing can be said.
-        """
-        listed = [loaded.guests(self.node) for loaded in self.drivers]
-        guests, consumers = frozenset[str]().union(*filter(None, listed)), set[str]()
-        for uuid, provider in self.view.snapshot.providers.items():
-            if OF_GUESTS & provider.inventory.keys() and not guests <= consumers:
-                consumers.update(allocations_on(uuid, api))
-        missing = sorted(guests - consumers) if guests & consumers or not consumers else []
-        self.unallocated = first_few(missing)
-        self.root.view = replace(self.view, restored=bool(missing) or None in listed)
-
-    def _switch_once(self, api: Counting, now: float, disabled: bool) -> Report:
-        if self.rules.attached:
-            return Report(self.node)
-        read = not self.view.certain
-        if read:
-            self._refresh(api, now)
-        plan = self._switched(disabled=disabled)
-        if not read and not plan.operations:
-            self.root.read(api)
-            plan = self._switched(disabled=disabled)
-        outcome = self.root.remember_refusals(self.root.send(plan, api), api)
-        return Report(self.node, plan=plan, failed=outcome.failed, error=outcome.stopped_by)
-
-    def _switched(self, *, disabled: bool) -> Plan:
-        """Return the plan that sets or removes the trait; empty if there is no root.
-
-        Until a driver has named the node, a root without the service tag may be another service's.
-        """
-        root = self.view.snapshot.get(self.uuid)
-        if root is None or (not self.started and self.service_tag not in {"", *root.traits}):
-            return Plan()
-        tree = ProviderTree(self.view.snapshot)
-        (tree.add_traits if disabled else tree.remove_traits)(self.uuid, DISABLED)
-        return diff(self.view.snapshot, tree.freeze(), names=self.view.names)
-
-    def _refresh(self, api: API, now: float) -> None:
-        """Read Placement if it is time, and note whether another service reports the root too.
-
-        If it is unreachable and the view is certain, the period goes on with the view; an answer in
-        a wrong form ends it.
-        """
-        before = self.view.snapshot
-        try:
-            ours = set(self.ledger.holders)
-            if not self.rules.attached:  # else this agent itself takes children out of the tree
-                ours &= {*before.children(None)}
-            was_read = self.root.refresh(api, now, ours)
-        except Unreachable as err:
-            if not self.view.certain or isinstance(err, WrongForm):
-                raise
-            self.root.schedule.unread(err)
-            return
-        if before is not self.view.snapshot:
-            self.reads.append((before, self.view.snapshot))
-        if was_read and not self.rules.attached:
-            found, root = before.get(self.uuid), self.view.snapshot.get(self.uuid)
-            self.shared_with = other_reporters(found, root, self.node, self.service_tag)
 
     def save_ledger(self) -> bool:
         """Save the ledger unless it is saved already; return whether it is on disk."""
@@ -313,26 +226,84 @@ class Tracker:
             return False
         return self.service_tag in root.traits
 
+    # -- one cycle
+
+    def once(
+        self, api: Counting, disabled: bool | None = None, stop: Callable[[], bool] = never
+    ) -> Report:
+        """Return the report of one try of a period: see :meth:`period`."""
+        api.needs = self.root_rules.needs
+        self._read(api, api.now)
+        was_read, before, ledger = api.calls > 0, self.view.snapshot, self.ledger
+        if self.root_rules.awaits(before.get(self.uuid)):
+            self.ledger = Ledger(begun=True)  # saved, unlike one that was lost
+            if self.rules.child_wait is not None:
+                self.root.send(delete_orphans(before), api)
+            return Report(self.node, error=root_awaited(self.node))
+        decision = self._decide(api, api.now, disabled)
+        if not self.save_ledger() and self.ledger != ledger:
+            self.ledger = ledger  # claim nothing in Placement that is not on disk
+            decision = self._decide(api, api.now, disabled, repeats_only=True)
+        try:
+            foreign = self.ledger.foreign_classes
+            outcome = self.root.write(decision.plan, api, stop=stop, foreign=foreign)
+        finally:  # also after a conflict, or if the details of an error could not be read
+            root = self.view.snapshot.get(self.uuid)
+            self.ledger = self.root_rules.with_seen(self.ledger, root)
+        gap, denials = self.rules.verify_every or VERIFY_EVERY, decision.denials
+        for uuid, name in self.contested.note_denied(denials, self.view.snapshot, api.now, gap):
+            text, provider = "Node %s: removed %s from provider %s: %s", before.providers[uuid]
+            LOG.info(text, self.node, name, provider.name, denials[uuid, name])
+        if self.view.restored and outcome.stopped_by is None and (was_read or not self.unallocated):
+            self._look_for_allocations(api)  # 1 GET where all guests have one
+        report = self._report(decision, outcome)
+        if report.error is None and RESHAPE not in report.failed:
+            at_start = decision.answer.errors.keys() | decision.answer.reshape_pending
+            self.started |= {loaded.name for loaded in self.drivers} - at_start
+        return report
+
+    def _read(self, api: API, now: float) -> None:
+        """Read Placement if it is time, and note whether another service reports the root too.
+
+        If it is unreachable and the view is certain, the period goes on with the view; an answer in
+        a wrong form ends it.
+        """
+        before = self.view.snapshot
+        try:
+            outside = self.root_rules.outside(self.ledger, before)
+            was_read = self.root.refresh(api, now, outside)
+        except Unreachable as err:
+            if not self.view.certain or isinstance(err, WrongForm):
+                raise
+            self.root.schedule.unread(err)
+            return
+        if before is not self.view.snapshot:
+            self.reads.append((before, self.view.snapshot))
+        if was_read and self.root_rules.policy.owns_root:
+            found, root = before.get(self.uuid), self.view.snapshot.get(self.uuid)
+            self.shared_with = other_reporters(found, root, self.node, self.service_tag)
+
     def _decide(
         self, api: API, now: float, disabled: bool | None, *, repeats_only: bool = False
-    ) -> Decision:
+    ) -> "Decision":
         """Call the drivers, settle what all managers assert, and plan; the ledger is replaced.
 
         ``disabled`` is the service status, ``None`` if unknown.  With ``repeats_only`` nothing new
         is claimed.
         """
-        view, rules, refusals = self.view, self.rules, self.root.refusals
+        view, refusals = self.view, self.root.refusals
         ledger = self.ledger.with_restored(view, self.uuid)
         policy = self._policy(ledger, now, repeats_only=repeats_only)
         may_reshape = frozenset(loaded.name for loaded in self.drivers)
-        if repeats_only or self.root.refusals.reshape() is not None:
+        if repeats_only or refusals.reshape() is not None:
             may_reshape = frozenset()
-        elif not rules.reshape_when_running:
+        elif not self.rules.reshape_when_running:
             may_reshape -= self.started
-        hidden = self.leaving.hidden(view.snapshot) if rules.attached else frozenset[str]()
+        shown = self.last.result_of("opened", opened, view.snapshot, view.drained)
+        hidden = self.root_rules.hidden(view.snapshot)
         drivers = () if self.released else self.drivers
-        queries = DriverQueries(drivers, self.node, view, ledger, policy, hidden, self.last)
-        answer = queries.collect(lambda: dict(LazyAllocations(view, api)), may_reshape)
+        queries = DriverQueries(drivers, self.node, view, shown, ledger, policy, hidden, self.last)
+        answer = queries.collect(api, may_reshape)
         if answer.allocations is not None and not (ledger.begun or policy.takes_over):
             moved_classes = with_moved_classes(ledger, view.snapshot, answer.statements)
             queries = replace(queries, ledger=moved_classes)
@@ -355,7 +326,7 @@ class Tracker:
             kept = (DeleteProvider(uuid, why) for uuid, why in settled.kept.items())
             operations, problems = (*plan, *kept), (*plan.problems, *settled.problems)
             plan = replace(plan, operations=operations, problems=problems)
-            theirs = self.uuid if rules.attached else None
+            theirs = None if policy.owns_root else self.uuid
             ledger = settled.ledger.with_removed_since(ledger, view, theirs)
             decision = Decision(answer, plan, settled.denials)
         self.ledger = ledger
@@ -374,11 +345,10 @@ class Tracker:
         agents = {COMPUTE_NODE, DISABLED, self.service_tag, *self.rules.owner_traits}
         if self.released:
             agents.update(CAPABILITY_TRAITS.values())
-        return Policy(
+        return self.root_rules.policy(
             self.uuid,
-            self.rules.attached,
             foreign=frozenset(uuid for uuid in others if not ledger.is_ours(uuid)),
-            takes_over=self.new_state and from_nova and not self.rules.attached,
+            takes_over=self.new_state and from_nova and self.root_rules.policy.owns_root,
             repeats_only=repeats_only,
             agent_traits=frozenset(agents) | tags_of_others(traits, self.service_tag),
             contested=self.contested.waiting(now),
@@ -389,7 +359,7 @@ class Tracker:
         )
 
     def _settled(
-        self, queries: DriverQueries, answer: DriverAnswers, now: float, disabled: bool | None
+        self, queries: "DriverQueries", answer: "DriverAnswers", now: float, disabled: bool | None
     ) -> Settled:
         """Settle what drivers, provider files and the agent assert; drained classes that nobody
         has set stay drained.
@@ -401,13 +371,12 @@ class Tracker:
         settled = self.last.result_of("all", settle, observed, ledger, statements, policy)
         is_set = partial(settled.is_set, statements)
         desired = self.view.with_drained(settled.desired, is_set)
-        if policy.attached:
-            wait = self.rules.child_wait
-            desired = self.leaving.with_next_steps(observed, desired, wait, now)
+        wait = self.rules.child_wait
+        desired = self.root_rules.with_next_steps(observed, desired, wait, now)
         return replace(settled, desired=desired, problems=(*settled.problems, *problems))
 
     def _with_files_and_agent(
-        self, queries: DriverQueries, answer: DriverAnswers, disabled: bool | None
+        self, queries: "DriverQueries", answer: "DriverAnswers", disabled: bool | None
     ) -> tuple[Statements, tuple[Problem, ...]]:
         """Return the statements of all managers, and what provider files ask in vain."""
         observed, ledger, policy = queries.observed, queries.ledger, queries.policy
@@ -423,25 +392,33 @@ class Tracker:
             statement, problems, met = asserted(entries, described, policy, ledger)
             self.provider_files.record_met(self.uuid, met)
             statements = statements.with_answer((statement,))
-        if policy.attached:
-            extended = with_unrecorded_claims(ledger, observed, answer.statements, policy)
-            own = [attach.agent_statement(observed, extended)]
-            silent = frozenset({AGENT, STATUS})
-        else:
-            own = agent_statements(
-                Provider(self.uuid, self.node),
-                observed,
-                answer.statements,
-                capabilities=[loaded.capabilities() for loaded in self.drivers],
-                images_excluded=self.rules.images_excluded,
-                disabled=disabled,
-                owners=self.rules.owner_traits,
-                service_tag=self.service_tag,
-            )
-            silent = frozenset({STATUS} if disabled is None else ())
-        return statements.with_answer(tuple(own), silent), problems
+        traits = AgentTraits(
+            host=Provider(self.uuid, self.node),
+            capabilities=[loaded.capabilities() for loaded in self.drivers],
+            disabled=disabled,
+            owners=self.rules.owner_traits,
+            images_excluded=self.rules.images_excluded,
+            service_tag=self.service_tag,
+        )
+        statements = self.root_rules.with_agent(statements, traits, observed, ledger, policy)
+        return statements, problems
 
-    def _report(self, decision: Decision, outcome: Outcome) -> Report:
+    def _look_for_allocations(self, api: Counting) -> None:
+        """Note the guests that have no allocation: what they use is offered again.
+
+        Guests are compared with consumers by UUID.  If there are consumers, and none of them is a
+        guest, then whoever wrote the allocations has other UUIDs, and nothing can be said.
+        """
+        listed = [loaded.guests(self.node) for loaded in self.drivers]
+        guests, consumers = frozenset[str]().union(*filter(None, listed)), set[str]()
+        for uuid, provider in self.view.snapshot.providers.items():
+            if OF_GUESTS & provider.inventory.keys() and not guests <= consumers:
+                consumers.update(allocations_on(uuid, api))
+        missing = sorted(guests - consumers) if guests & consumers or not consumers else []
+        self.unallocated = first_few(missing)
+        self.root.view = replace(self.view, restored=bool(missing) or None in listed)
+
+    def _report(self, decision: "Decision", outcome: Outcome) -> Report:
         answer = decision.answer
         ill = (driver.degraded(self.node).items() for driver in self.drivers)
         degraded = dict(self.shared_with)
@@ -469,3 +446,222 @@ class Tracker:
             reshape_error=self.root.refusals.reshape(),
             error=outcome.stopped_by or self.root.schedule.unreachable,
         )
+
+    # -- the switch of the host
+
+    def switch(self, now: float, *, disabled: bool, again: bool = False) -> Report:
+        """Set or remove COMPUTE_STATUS_DISABLED on the root, and change nothing else.
+
+        With a certain view it takes one call: a write, or a read if the trait seems right already.
+        An uncertain view is read first; in attach mode nothing is sent.  No driver is called.  A
+        root that does not exist yet gets the trait in its first period.  With ``again``,
+        a retry that no caller waits for, an unreachable Placement is left to the next periods.
+        """
+        schedule = self.root.schedule
+        unreachable = schedule.unreachable
+        if again and unreachable is not None and schedule.may_wait_for_period(now, self.root.times):
+            return Report(self.node, error=unreachable, occasion=Occasion.SWITCH)
+        report = self.attempt(now, lambda api: self._switch_once(api, now, disabled), urgent=True)
+        return replace(report, occasion=Occasion.SWITCH)
+
+    def _switch_once(self, api: Counting, now: float, disabled: bool) -> Report:
+        if not self.root_rules.policy.owns_root:
+            return Report(self.node)
+        read = not self.view.certain
+        if read:
+            self._read(api, now)
+        plan = self._switched(disabled=disabled)
+        if not read and not plan.operations:
+            self.root.read(api)
+            plan = self._switched(disabled=disabled)
+        outcome = self.root.remember_refusals(self.root.send(plan, api), api)
+        return Report(self.node, plan=plan, failed=outcome.failed, error=outcome.stopped_by)
+
+    def _switched(self, *, disabled: bool) -> Plan:
+        """Return the plan that sets or removes the trait; empty if there is no root.
+
+        Until a driver has named the node, a root without the service tag may be another service's.
+        """
+        root = self.view.snapshot.get(self.uuid)
+        if root is None or (not self.started and self.service_tag not in {"", *root.traits}):
+            return Plan()
+        tree = ProviderTree(self.view.snapshot)
+        (tree.add_traits if disabled else tree.remove_traits)(self.uuid, DISABLED)
+        return diff(self.view.snapshot, tree.freeze(), names=self.view.names)
+
+
+# -- what a cycle asks and decides
+
+
+@dataclass(frozen=True, slots=True)
+class DriverAnswers:
+    """The statements of all drivers of a node.
+
+    ``allocations`` are those after a reshape, ``None`` without one; ``allocations_before`` those
+    before it.  ``errors`` is by driver name.  ``reshape_pending`` names the drivers that need a
+    reshape that is not done now.
+    """
+
+    statements: Statements = field(default_factory=Statements)
+    allocations: Allocations | None = None
+    errors: Mapping[str, BaseException] = field(default_factory=dict)
+    reshape_pending: tuple[str, ...] = ()
+    allocations_before: Allocations | None = None
+
+    def moved(self, observed: Snapshot, settled: Settled, policy: Policy) -> Allocations:
+        """Return the allocations that the reshape changes.
+
+        :raises AllocationsBroken: they were lost, or another service owns a provider.
+        """
+        before, after = self.allocations_before, self.allocations
+        assert before is not None and after is not None
+        ledger, providers = settled.before, observed.providers.items()
+        foreign = {uuid: it.name for uuid, it in providers if not policy.may_move(uuid, ledger)}
+        affected = Affected.between(observed, settled.desired)
+        return moved_allocations(before, after, affected, foreign)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The plan of one period and its answers; ``denials`` are those of the settlement."""
+
+    answer: DriverAnswers
+    plan: Plan
+    denials: Mapping[Denial, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DriverQueries:
+    """The calls of all drivers for one node in one period; ``policy`` has its root's UUID."""
+
+    drivers: Sequence[LoadedDriver]
+    node: str
+    view: View
+    observed: Snapshot
+    """What drivers edit: Placement's state, with drained classes shown open."""
+    ledger: Ledger
+    policy: Policy
+    hidden: frozenset[str]
+    """UUIDs of observed providers that drivers are not shown."""
+    last: LastResults
+
+    def collect(self, api: API, may_reshape: Container[str]) -> DriverAnswers:
+        """Call all drivers, and again if a driver in ``may_reshape`` needs a reshape.
+
+        Only those drivers are passed the allocations, which are read then.
+        """
+        first = self._call_each(None)
+        moving = [name for name in first.reshape_pending if name in may_reshape]
+        if not moving:
+            return first
+        before = dict(LazyAllocations(self.view, api))
+        moved = copy.deepcopy(before)  # edited in place by the drivers, one after the other
+        second = self._call_each(moved, moving)
+        for name in moving:
+            # The driver may have edited only a part of the allocations: nothing is moved.
+            if name in second.errors:
+                return self.collect_without_reshape(second.errors[name], may_reshape)
+            if name in second.reshape_pending:
+                again = DriverError("raised ReshapeNeeded although the allocations were passed")
+                return self.collect_without_reshape(again, may_reshape)
+        return replace(second, allocations=moved, allocations_before=before)
+
+    def collect_without_reshape(
+        self, err: BaseException, may_reshape: Container[str]
+    ) -> DriverAnswers:
+        """Call all drivers once more, without allocations; ``err`` is why the reshape failed.
+
+        The answers before the reshape would be older than those that a driver gave since.
+        """
+        answer = self._call_each(None)
+        failed = {name: err for name in answer.reshape_pending if name in may_reshape}
+        return replace(answer, errors={**answer.errors, **failed})
+
+    def _call_each(
+        self, allocations: Allocations | None, moving: Sequence[str] = ()
+    ) -> DriverAnswers:
+        """Call all drivers, those in ``moving`` with the allocations."""
+        collected = Statements(order=tuple(DRIVER + loaded.name for loaded in self.drivers))
+        errors: dict[str, BaseException] = {}
+        pending = []
+        for loaded in self.drivers:
+            manager = DRIVER + loaded.name
+            needs_reshape = False
+            try:
+                tree = self._tree(manager, collected)
+                try:
+                    given = allocations if loaded.name in moving else None
+                    loaded.update_provider_tree(tree, self.node, given)
+                except ReshapeNeeded:
+                    needs_reshape = True
+                self._check_root(tree)
+                # In the try block: a thread of the driver may still be editing the tree.
+                for claims in tree.claims.values() if loaded.name in moving else ():
+                    claims.missing.clear()  # what it had moves in this reshape
+                last = self.last.statements.get(manager)
+                answer = driver_statements(manager, tree, self.ledger, last, self.view.drained)
+            except (Exception, SystemExit) as err:  # noqa: BLE001  the agent lives on
+                errors[loaded.name] = err
+                collected = collected.with_answer(silent=frozenset({manager}))
+                continue
+            self.last.statements[manager] = answer
+            statements, silent = answer.statements, answer.silent
+            if needs_reshape:
+                pending.append(loaded.name)
+                statements = tuple(without_moved_classes(each, self.ledger) for each in statements)
+                silent |= {manager}  # what it left out is not removed
+            collected = collected.with_answer(statements, silent)
+        return DriverAnswers(collected, None, errors, tuple(pending))
+
+    def _tree(self, manager: str, collected: Statements) -> ProviderTree:
+        """Return the tree for a driver, with the statements of the drivers before it."""
+        tree = ProviderTree(self.observed)
+        if not tree.exists(self.policy.root):
+            tree.new_root(self.node, self.policy.root)
+        tree.rename(self.policy.root, self.node)
+        whole, ledger, result_of = tree.freeze(), self.ledger, self.last.result_of
+        if collected.statements:
+            so_far = replace(collected, waiting=frozenset(collected.order) - collected.answered())
+            settled = result_of(f"before {manager}", settle, whole, ledger, so_far, self.policy)
+            whole, ledger = settled.desired, settled.ledger
+        shown = result_of(f"shown to {manager}", snapshot_for_driver, manager, whole, ledger)
+        shown = shown.with_changes(dict.fromkeys(self.hidden))
+
+        def reported_by(source: str) -> frozenset[str]:
+            holder = f"{manager}/{source}" if source else manager
+            return self.ledger.reported_by(holder, self.policy.root)
+
+        return ProviderTree(shown, self.view.generations, whole, reported_by)
+
+    def _check_root(self, tree: ProviderTree) -> None:
+        """:raises DriverError: the driver removed, renamed or moved the root."""
+        root, node = self.policy.root, self.node
+        provider, before = tree.provider(root), tree.whole.get(root)
+        if provider is None:
+            raise DriverError(f"removed the root provider {node} ({root})")
+        if provider.name != node:
+            raise DriverError(f"renamed the root provider {node} ({root})")
+        if before is not None and provider.parent_uuid != before.parent_uuid:
+            raise DriverError(f"moved the root provider {node} ({root}) below another provider")
+
+
+def snapshot_for_driver(driver: str, whole: Snapshot, ledger: Ledger) -> Snapshot:
+    """Return ``whole`` without classes, traits and aggregates that only other managers claim."""
+    # What nova-compute had, and what an operator adopted, is shown to every driver.
+    every = (NOVA_COMPUTE, ADOPTED)
+    own_managers = {it for it in ledger.managers() if driver_of(it) == driver or it in every}
+    changed = {}
+    for uuid, row in ledger.holders.items():
+        if own_managers.issuperset(row) or uuid not in whole:
+            continue
+        provider = whole.providers[uuid]
+        own = joined(held for manager, held in row.items() if manager in own_managers)
+        others = joined(held for manager, held in row.items() if manager not in own_managers)
+        hidden, inventory = others.without(own), provider.inventory
+        changed[uuid] = replace(
+            provider,
+            inventory={n: record for n, record in inventory.items() if n not in hidden.classes},
+            traits=provider.traits - hidden.traits,
+            aggregates=provider.aggregates - hidden.aggregates,
+        )
+    return whole.with_changes(changed)

@@ -12,6 +12,7 @@ only while the root has its own tag.
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from agent.ownership.ledger import AGENT, STATUS, Holding
 from agent.ownership.policy import DISABLED
@@ -57,47 +58,53 @@ def identifying_traits(owners: Iterable[str]) -> frozenset[str]:
     return frozenset(trait for trait in owners if trait.startswith("CUSTOM_")) or frozenset(owners)
 
 
-def agent_statements(  # noqa: PLR0913  each is another source of them
-    host: Provider,
-    observed: Snapshot,
-    drivers: Statements,
-    *,
-    capabilities: Iterable[Mapping[str, bool]],
-    images_excluded: Iterable[str] = (),
-    disabled: bool | None,
-    owners: Iterable[str],
-    service_tag: str = "",
-) -> list[Statement]:
-    """Return the agent's own statements: the root, its traits, and owner traits on other roots.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentTraits:
+    """What the agent itself asserts: its root (``host``) and its traits.
 
-    The host has a capability if one of its drivers has it.  The trait of a capability that no
-    driver names stays as it is, and COMPUTE_STATUS_DISABLED does so while the status is unknown
-    (``disabled`` is ``None``).  Children get no owner trait: each would cost a call.
+    ``disabled`` is the service status, ``None`` if unknown.
     """
-    named = [item for driver in capabilities for item in driver.items()]
-    named_traits = {CAPABILITY_TRAITS[name] for name, _ in named if name in CAPABILITY_TRAITS}
-    able = {CAPABILITY_TRAITS[name] for name, yes in named if yes and name in CAPABILITY_TRAITS}
-    able -= {CAPABILITY_TRAITS.get(f"supports_image_type_{kind}") for kind in images_excluded}
-    owned, before = frozenset(owners), observed.get(host.uuid)
-    present = owned | able | ({COMPUTE_NODE, service_tag} - {""})
-    others = tags_of_others(before.traits if service_tag and before else (), service_tag)
-    assertions = {host.uuid: Assertion(Holding(provider=True, traits=present), host)}
-    observed_roots = (observed.providers[uuid] for uuid in observed.children(None))
-    roots = [provider for provider in observed_roots if identifying_traits(owned) & provider.traits]
-    for statement in drivers.statements:
-        asserted = statement.assertions.values()
-        roots += [each.provider for each in asserted if each.provider.parent_uuid is None]
-    for provider in roots:
-        if provider.uuid != host.uuid:
-            assertions[provider.uuid] = Assertion(Holding(traits=owned), provider)
-    denied = Holding(traits=frozenset(named_traits - able) | others)
-    own = Statement(AGENT, assertions, denied={host.uuid: denied})
-    if disabled is None:
-        return [own]
-    status = frozenset({DISABLED})
-    if disabled:
-        return [own, Statement(STATUS, {host.uuid: Assertion(Holding(traits=status), host)})]
-    return [own, Statement(STATUS, denied={host.uuid: Holding(traits=status)})]
+
+    host: Provider
+    capabilities: Iterable[Mapping[str, bool]]
+    disabled: bool | None
+    owners: Iterable[str]
+    images_excluded: Iterable[str] = ()
+    service_tag: str = ""
+
+    def added_to(self, drivers: Statements, observed: Snapshot) -> Statements:
+        """Return the statements with the agent's own: the root and its traits, and owner traits.
+
+        The host has a capability if one of its drivers has it.  The trait of a capability that no
+        driver names stays as it is, and COMPUTE_STATUS_DISABLED does so while the status is
+        unknown.  All other roots get the owner traits; children don't: each would cost a call.
+        """
+        named = [item for driver in self.capabilities for item in driver.items()]
+        named_traits = {CAPABILITY_TRAITS[name] for name, _ in named if name in CAPABILITY_TRAITS}
+        able = {CAPABILITY_TRAITS[name] for name, yes in named if yes and name in CAPABILITY_TRAITS}
+        able -= {CAPABILITY_TRAITS.get(f"supports_image_type_{it}") for it in self.images_excluded}
+        owned, before, tag = frozenset(self.owners), observed.get(self.host.uuid), self.service_tag
+        present = owned | able | ({COMPUTE_NODE, tag} - {""})
+        others = tags_of_others(before.traits if tag and before else (), tag)
+        assertions = {self.host.uuid: Assertion(Holding(provider=True, traits=present), self.host)}
+        roots = [observed.providers[uuid] for uuid in observed.children(None)]
+        roots = [provider for provider in roots if identifying_traits(owned) & provider.traits]
+        for statement in drivers.statements:
+            asserted = statement.assertions.values()
+            roots += [each.provider for each in asserted if each.provider.parent_uuid is None]
+        for provider in roots:
+            if provider.uuid != self.host.uuid:
+                assertions[provider.uuid] = Assertion(Holding(traits=owned), provider)
+        denied = Holding(traits=frozenset(named_traits - able) | others)
+        own = Statement(AGENT, assertions, denied={self.host.uuid: denied})
+        status = Holding(traits=frozenset({DISABLED}))
+        if self.disabled is None:
+            return drivers.with_answer((own,), frozenset({STATUS}))
+        if self.disabled:
+            switch = Statement(STATUS, {self.host.uuid: Assertion(status, self.host)})
+        else:
+            switch = Statement(STATUS, denied={self.host.uuid: status})
+        return drivers.with_answer((own, switch))
 
 
 # -- the service tag

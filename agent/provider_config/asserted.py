@@ -46,8 +46,7 @@ def asserted(entries: Entries, tree: Snapshot, policy: Policy, ledger: Ledger) -
     places: dict[tuple[str, str], str] = {}
     for uuid, entry in by_provider.items():
         provider = tree.providers[uuid]
-        not_ours = policy.attached and (uuid == root or not ledger.is_ours(uuid))
-        if not_ours or uuid in policy.foreign:
+        if not policy.may_describe(uuid, ledger):
             text = f"{entry.place}: not changed: owned by another service"
             problems.append(Problem(uuid, provider.name, text))
             continue

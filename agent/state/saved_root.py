@@ -70,7 +70,7 @@ class SavedRoot:
         """Why the document can't be read or written; empty while it can."""
         return self.document.problem
 
-    def load(self, root: str = "") -> View:  # noqa: ARG002  it is the one
+    def load(self, root: str = "") -> View:
         """Load view and ledger, and return the view; a damaged or copied document is set aside.
 
         Without a view all of Placement's tree is read.  Without a ledger only providers are removed
@@ -104,7 +104,7 @@ class SavedRoot:
         self.load()
         return not self._is_unread
 
-    def save(self, root: str, view: View) -> None:  # noqa: ARG002
+    def save(self, root: str, view: View) -> None:
         """Save the view; if it can't be written, reporting goes on, and each period tries again."""
         self.view = view
         self._write()
@@ -114,7 +114,7 @@ class SavedRoot:
         self.ledger = ledger
         return self._write()
 
-    def forget(self, root: str = "") -> None:  # noqa: ARG002
+    def forget(self, root: str = "") -> None:
         """Remove the saved state of this root."""
         self._on_disk = None
         if not self._is_unread:

@@ -74,7 +74,7 @@ class LargeHypervisor(ComputeDriver):
         self,
         provider_tree: ProviderTree,
         nodename: str,
-        allocations: Any = None,  # noqa: ARG002
+        allocations: Any = None,
     ) -> None:
         """See :class:`ComputeDriver`."""
         number = number_of(nodename)

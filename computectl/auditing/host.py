@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from agent.ownership.ledger import Ledger, joined
-from agent.ownership.policy import DISABLED, Policy
+from agent.ownership.policy import DISABLED
 from agent.period.traits import tag_of
 from agent.provider_config.asserted import asserted
 from agent.provider_config.entries import Entries
@@ -98,14 +98,14 @@ class HostAudit:
             self.audit.unknown[OWNERSHIP] = f"this host has no ledger of the root {root}"
             return
         settings = self.session.settings
-        attached, path = settings.rules.attached, settings.state_path
+        policy, path = settings.rules.root_rules().policy(root), settings.state_path
         files = ProviderFiles.from_location(settings.provider_config, path, writing=False)
         files.load_files()
         entries = files.entries or Entries()
         # A trait that was there before it was declared is not in the ledger.
-        declared = asserted(entries, tree, Policy(root, attached), ledger).statement.assertions
+        declared = asserted(entries, tree, policy, ledger).statement.assertions
         for provider in providers:
-            if attached and provider.uuid == root:
+            if provider.uuid == root and not policy.owns_root:
                 continue  # the root belongs to nova-compute
             entry = declared.get(provider.uuid)
             traits = frozenset[str]() if entry is None else entry.holding.traits

@@ -200,11 +200,11 @@ class DrawnOrListed(OperatorCommand, Lister, Generic[Answer]):
     def table(self, answer: Answer) -> Table:
         """Return the result as columns and rows, for programs."""
 
-    def conditions(self, answer: Answer) -> Iterable[Condition]:  # noqa: ARG002
+    def conditions(self, answer: Answer) -> Iterable[Condition]:
         """Return the conditions to print on stderr after the result."""
         return ()
 
-    def exit_code(self, answer: Answer, options: argparse.Namespace) -> int:  # noqa: ARG002
+    def exit_code(self, answer: Answer, options: argparse.Namespace) -> int:
         """Print the conditions on stderr; return 1 if one of them is an error, else 0."""
         conditions = list(self.conditions(answer))
         for condition in conditions:

@@ -34,7 +34,7 @@ class FakeDriver(DeviceDriver):
         """Return the options of the group ``[fake]``."""
         return opts.list_opts()
 
-    def init_host(self, host: str) -> None:  # noqa: ARG002
+    def init_host(self, host: str) -> None:
         """Read the script, so that errors in it are reported at the start.
 
         :raises ScriptError: the script has an error; the message has file, line and path.

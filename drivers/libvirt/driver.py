@@ -115,7 +115,7 @@ class LibvirtDriver(ComputeDriver):
         """Return ``[(group, [options])]``: all options that the driver reads."""
         return opts.all_opts()
 
-    def init_host(self, host: str) -> None:  # noqa: ARG002
+    def init_host(self, host: str) -> None:
         """Name the options that are not honoured; the first call connects, and reports errors."""
         ignored = opts.not_honoured(self.context.conf)
         if ignored:
@@ -124,7 +124,7 @@ class LibvirtDriver(ComputeDriver):
                 ", ".join(ignored),
             )
 
-    def cleanup_host(self, host: str) -> None:  # noqa: ARG002  # there is one host
+    def cleanup_host(self, host: str) -> None:  # there is one host
         """Close the connection."""
         self._host.close()
 
@@ -136,11 +136,11 @@ class LibvirtDriver(ComputeDriver):
         self._remembers_host = True  # the daemon calls this method, computectl does not
         self._host.watch(notify, self._checked_hostname)
 
-    def degraded(self, node: str) -> Mapping[str, str]:  # noqa: ARG002  there is one node
+    def degraded(self, node: str) -> Mapping[str, str]:
         """Return why sources failed, by source, and the notes of the last report, by subject."""
         return {**self._sources.failed(), **self._notes}
 
-    def guests(self, node: str) -> Sequence[str]:  # noqa: ARG002  there is one node
+    def guests(self, node: str) -> Sequence[str]:
         """Return the UUIDs of all guests: those of Nova's have them from Nova."""
 
         def call(connection: Any) -> list[str]:

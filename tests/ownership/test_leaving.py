@@ -7,8 +7,11 @@ import pytest
 from agent.nodes.foreign_roots import ForeignRoots
 from agent.ownership.ledger import Holding, Ledger
 from agent.ownership.placing import KEPT_NAME_LENGTH, name_outside
-from agent.period.attach import LeavingChildren, agent_statement, children_outside
+from agent.ownership.policy import AttachedPolicy
+from agent.ownership.statement import Statements
+from agent.period.attach import AttachedRoot, children_outside
 from agent.period.rules import Rules
+from agent.period.traits import AgentTraits
 from reportclient.errors import Unreachable
 from reportclient.model import Inventory, Provider
 from reportclient.provider_tree import own_uuid
@@ -48,7 +51,7 @@ def test_the_next_step(inventory, aggregates, parent, is_leaf, outside_for, wait
     below = () if is_leaf else (Provider(BOARD, "board", CARD),)
     observed = Snapshot.build([Provider(THEIRS, NODE), child, *below])
     since = {} if outside_for is None else {CARD: 10_000.0 - outside_for}
-    leaving = LeavingChildren(since)
+    leaving = AttachedRoot(since)
     desired = leaving.with_next_steps(observed, observed.with_changes({CARD: None}), wait, 10_000.0)
     if after == "deleted":
         assert CARD not in desired
@@ -76,7 +79,7 @@ def test_drivers_are_not_shown_children_that_are_outside_or_come_back(
 ) -> None:
     child = Provider(CARD, name, parent, inventory)
     below = () if is_leaf else (Provider(BOARD, "board", CARD),)
-    hidden = LeavingChildren().hidden(Snapshot.build([Provider(THEIRS, NODE), child, *below]))
+    hidden = AttachedRoot().hidden(Snapshot.build([Provider(THEIRS, NODE), child, *below]))
     outside, back = parent is None, not inventory and is_leaf
     expected = {CARD, *(each.uuid for each in below)} if outside or back else set()
     assert hidden == (expected if name == OUTSIDE else set())
@@ -109,7 +112,10 @@ def test_the_agent_denies_nova_s_mark_on_its_own_providers_only() -> None:
     ledger = Ledger()
     for uuid, held in ((THEIRS, False), (CARD, True), (BOARD, True)):
         ledger = ledger.adding("driver:one", uuid, Holding(held, traits=frozenset({"CUSTOM_A"})))
-    assert list(agent_statement(observed, ledger).denied) == [CARD]
+    traits = AgentTraits(host=Provider(THEIRS, NODE), capabilities=[], disabled=True, owners=[])
+    policy = AttachedPolicy(THEIRS)
+    said = AttachedRoot().with_agent(Statements(), traits, observed, ledger, policy)
+    assert [list(each.denied) for each in said.statements] == [[CARD]]
 
 
 @pytest.fixture

@@ -55,7 +55,7 @@ class Pmem:
 
         return sources.read_files("persistent memory", "persistent memory namespaces", read, None)
 
-    def build_report(self, answer: frozenset[str] | None, context: ReportContext) -> HostReport:  # noqa: ARG002
+    def build_report(self, answer: frozenset[str] | None, context: ReportContext) -> HostReport:
         """Return the number of namespaces of each label."""
         if answer is None:
             return HostReport(

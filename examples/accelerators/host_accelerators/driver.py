@@ -24,7 +24,7 @@ class AcceleratorsDriver(DeviceDriver):
         """Return the options; the agent registers them before it creates the driver."""
         return opts.list_opts()
 
-    def devices(self, node: str) -> Iterable[Device]:  # noqa: ARG002  there is one node
+    def devices(self, node: str) -> Iterable[Device]:
         """Return what can be allocated of the host's PCI devices."""
         settings = self.context.conf[opts.GROUP]
         return offers(read_devices(Path(settings.root)), settings.kinds, settings.exclude)

@@ -38,7 +38,7 @@ class IronicDriver(ComputeDriver):
     def init_host(self, host: str) -> None:
         """Do nothing: Ironic may start after this agent."""
 
-    def cleanup_host(self, host: str) -> None:  # noqa: ARG002  it serves many
+    def cleanup_host(self, host: str) -> None:
         """Close the connections."""
         self._api.close()
 
@@ -66,7 +66,7 @@ class IronicDriver(ComputeDriver):
         self,
         provider_tree: ProviderTree,
         nodename: str,
-        allocations: Allocations | None = None,  # noqa: ARG002  nothing moves
+        allocations: Allocations | None = None,
     ) -> None:
         """Report the node's traits and one unit of its class, reserved while it is unavailable."""
         node = self._listed.pop(nodename, None) or self._api.node(nodename)

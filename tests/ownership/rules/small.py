@@ -3,14 +3,14 @@
 from collections.abc import Iterable
 
 from agent.ownership.ledger import Holding, Ledger
-from agent.ownership.policy import Policy
+from agent.ownership.policy import AttachedPolicy, Policy
 from agent.ownership.statement import Assertion, Statement, Statements
 from reportclient.model import Inventory, Provider
 from reportclient.snapshot import Snapshot
 
 ROOT, DEVICE = "c0ffee00-0000-4000-8000-000000000001", "c0ffee00-0000-4000-8000-000000000002"
 ONE, TWO = "driver:one", "driver:two"
-OWN, ATTACHED = Policy(ROOT), Policy(ROOT, attached=True)
+OWN, ATTACHED = Policy(ROOT), AttachedPolicy(ROOT)
 
 
 def names(text: str) -> frozenset[str]:

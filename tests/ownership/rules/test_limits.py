@@ -20,8 +20,8 @@ from agent.ownership.ledger import (
 from agent.ownership.policy import DISABLED, MANAGED_BY_NOVA, Policy
 from agent.ownership.settle import Settled, settle
 from agent.ownership.statement import Assertion, Statement, Statements
-from agent.period.ask import snapshot_for_driver
-from agent.period.traits import agent_statements, identifying_traits
+from agent.period.tracker import snapshot_for_driver
+from agent.period.traits import AgentTraits, identifying_traits
 from reportclient.model import Inventory, Provider
 from reportclient.plan import Problem
 from reportclient.provider_tree import own_uuid
@@ -109,7 +109,7 @@ def test_a_second_root_has_to_share_and_is_not_made_beside_nova_compute(
     pool = replace(POOL, traits=names(traits), aggregates=frozenset({ROOT}))
     settled = settle(there(root()), kept(HOST), answers(says(ONE, pool)), policy)
     assert (DEVICE in settled.desired) is made
-    why = "allows no other root" if policy.attached else "has to be a sharing provider"
+    why = "allows no other root" if not policy.owns_root else "has to be a sharing provider"
     assert (why in texts(settled)) is not made
 
 
@@ -196,7 +196,7 @@ def test_what_only_the_agent_sets_needs_no_word_where_it_is_set() -> None:
 def test_nova_s_mark_is_set_below_an_own_root_only(policy: Policy) -> None:
     said = answers(says(ONE, device(0, MANAGED_BY_NOVA)))
     settled = settle(there(root()), kept(), said, policy)
-    mark = set() if policy.attached else {MANAGED_BY_NOVA}
+    mark = set() if not policy.owns_root else {MANAGED_BY_NOVA}
     assert settled.desired.providers[DEVICE].traits == mark
 
 
@@ -227,10 +227,10 @@ def removing(
     ledger: Ledger, policy: Policy = OWN, *others: Statement, silent: str = ""
 ) -> set[str]:
     """Traits that the device, or an attached root, keeps after driver one removed both."""
-    uuid = ROOT if policy.attached else DEVICE
+    uuid = ROOT if not policy.owns_root else DEVICE
     observed = there(root(0, f"{A} {B}"), device(0, f"{A} {B}"))
     denied = {uuid: Holding(traits=names(f"{A} {B}"))}
-    first = replace(says(ONE, root(), device(), places=not policy.attached), denied=denied)
+    first = replace(says(ONE, root(), device(), places=policy.owns_root), denied=denied)
     said = answers(first, *others, silent=filter(None, [silent]))
     return set(settle(observed, ledger, said, policy).desired.providers[uuid].traits)
 
@@ -263,7 +263,7 @@ def test_the_agents_own_denial_counts_whatever_a_driver_denies_before_it() -> No
     ids=["the agent's", "contested", "foreign", "on an attached root"],
 )
 def test_a_trait_stays_that_a_driver_may_not_remove(policy: Policy, left: set[str]) -> None:
-    ledger = kept(HOST) if policy.foreign or policy.attached else OURS
+    ledger = kept(HOST) if policy.foreign or not policy.owns_root else OURS
     assert removing(ledger, policy) == left
 
 
@@ -686,8 +686,7 @@ def test_a_manager_reports_its_providers_and_a_root_with_its_classes() -> None:
 def test_the_agent_denies_the_status_and_knows_its_roots_by_owner_traits() -> None:
     assert identifying_traits(["CUSTOM_X", "OWNER_NOVA"]) == {"CUSTOM_X"}
     assert identifying_traits(["OWNER_NOVA"]) == {"OWNER_NOVA"}
-    enabled = agent_statements(
-        root(), there(root()), answers(), capabilities=[], disabled=False, owners=[]
-    )
-    assert enabled[1].denied == {ROOT: holding(traits=DISABLED)}
-    assert not enabled[1].assertions
+    traits = AgentTraits(host=root(), capabilities=[], disabled=False, owners=[])
+    _, status = traits.added_to(answers(), there(root())).statements
+    assert status.denied == {ROOT: holding(traits=DISABLED)}
+    assert not status.assertions

@@ -8,7 +8,7 @@ import pytest
 from agent.ownership.ledger import Holding, Ledger
 from agent.ownership.settle import settle
 from agent.ownership.statement import driver_statements
-from agent.period.ask import LastResults
+from agent.period.tracker import LastResults
 from reportclient.provider_tree import ProviderTree
 from tests.agents import Agent, Small, devices
 from tests.ownership.rules.small import DEVICE, ONE, OWN, ROOT, answers, device, kept, root, there
