@@ -4,45 +4,50 @@ A host's name may be short where its compute node has the fully qualified one, o
 round.  So for a node without a root the provider is named that is probably meant.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
+from agent.nodes.identity import NodeTable
 from agent.period.attach import RootAwaited, root_awaited
 from agent.period.traits import COMPUTE_NODE
+from agent.state.document import Document
 from reportclient.errors import PlacementError
 from reportclient.http import API
 from reportclient.reader import provider_by_name, providers_with_trait
 
 
-@dataclass(slots=True)
-class ForeignRoots:
-    """UUIDs of roots by node name; ``awaited`` has the reason for each node without one."""
+@dataclass(slots=True, kw_only=True)
+class ForeignRoots(NodeTable):
+    """UUIDs of roots by node name; nothing of them is saved."""
 
+    owns_roots: ClassVar[bool] = False
+
+    api: API
     by_name: dict[str, str] = field(default_factory=dict)
-    awaited: dict[str, Exception] = field(default_factory=dict)
     _periods: int = 0
     """Number of periods in a row in which a root was waited for."""
     _hints: dict[str, str] = field(default_factory=dict)
 
-    def resolve_uuids(
-        self, nodes: Iterable[str], reported: Mapping[str, str], compute_id: str, api: API
-    ) -> dict[str, str]:
+    has_many = False  # the roots have no tag of this service
+
+    def uuids(self, nodes: list[str], own: str, from_driver: Mapping[str, str]) -> dict[str, str]:
         """Return the root's UUID of each node that has one.
 
-        It is the one that the driver reports (``reported``, by node), else that of the file
-        ``compute_id`` (empty without the file) on a host with one node, else that of the root
-        provider with the node's name; 1 GET for each name that is not known yet.
+        It is the one that the driver reports (``from_driver``, by node), else that of the file
+        ``compute_id`` (``own``, empty without the file) on a host with one node, else that of the
+        root provider with the node's name; 1 GET for each name that is not known yet.
         """
-        names, uuids = list(nodes), dict[str, str]()
+        uuids = dict[str, str]()
         self.awaited = {}
-        alone = compute_id if len(names) == 1 else ""
-        for name in names:
-            uuid = reported.get(name) or alone or self.by_name.get(name)
+        alone = own if len(nodes) == 1 else ""
+        for name in nodes:
+            uuid = from_driver.get(name) or alone or self.by_name.get(name)
             if uuid:
                 uuids[name] = uuid
                 continue
             try:
-                provider = provider_by_name(name, api)
+                provider = provider_by_name(name, self.api)
             except PlacementError as err:
                 self.awaited[name] = err
                 continue
@@ -53,10 +58,18 @@ class ForeignRoots:
                 self.awaited[name] = RootAwaited(text)
             else:
                 uuids[name] = self.by_name[name] = str(provider["uuid"])
-        self._add_hints(api)
+        self._add_hints()
         return uuids
 
-    def _add_hints(self, api: API) -> None:
+    def note_deleted(self, node: str) -> None:
+        """Look for the root by its name: its owner may create it again with another UUID."""
+        self.by_name.pop(node, None)
+
+    def is_copied(self, saved: Document | None) -> bool:
+        """Return whether another machine saved the root's document: there is no table."""
+        return saved is not None and saved.of_other_machine
+
+    def _add_hints(self) -> None:
         """Add the providers that are probably meant to the reasons.
 
         Placement's compute nodes are listed in the first, second, fourth, eighth … period in which
@@ -65,7 +78,7 @@ class ForeignRoots:
         waiting = [name for name, err in self.awaited.items() if isinstance(err, RootAwaited)]
         self._periods = self._periods + 1 if waiting else 0
         if waiting and self._periods & (self._periods - 1) == 0:
-            self._hints = _hints(waiting, api)
+            self._hints = _hints(waiting, self.api)
         for name in waiting:
             self.awaited[name] = RootAwaited(f"{self.awaited[name]}{self._hints.get(name, '')}")
 

@@ -15,7 +15,7 @@ import uuid as uuidlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from agent.state import files
 from agent.state.document import Document, Unreadable, Unusable, without_file
@@ -207,7 +207,12 @@ def root_uuids(
 class NodeTable:
     """The UUIDs of the nodes, by name."""
 
+    owns_roots: ClassVar[bool] = True
+    """Whether this agent creates the roots; else see :mod:`agent.nodes.foreign_roots`."""
+
     document: Document = field(default_factory=without_file)
+    awaited: dict[str, Exception] = field(default_factory=dict)
+    """Why a node has no UUID, by name."""
     _uuids: dict[str, str] | None = None
     _own: str = field(default="", repr=False)
 
@@ -235,8 +240,12 @@ class NodeTable:
 
     @property
     def has_many(self) -> bool:
-        """Whether the table has several nodes, including vanished ones."""
-        return len(self._uuids or ()) > 1
+        """Whether the host has, or had, other nodes than the one that has its UUID."""
+        uuids = (self._uuids or {}).values()
+        return len(uuids) > 1 or any(uuid != self._own for uuid in uuids)
+
+    def note_deleted(self, node: str) -> None:
+        """Note that a node's root is not in Placement: this agent creates it with the same UUID."""
 
     def forget(self, uuid: str) -> None:
         """Remove the node with this UUID from the table."""
@@ -245,8 +254,8 @@ class NodeTable:
             self._uuids = left
             self.save()
 
-    def is_copied(self) -> bool:
-        """Return whether another machine saved the table.
+    def is_copied(self, saved: Document | None) -> bool:
+        """Return whether another machine saved the table; ``saved`` is a root's document.
 
         :raises IdentityError: the file exists and can't be used.
         """

@@ -12,11 +12,10 @@ from agent.nodes.foreign_roots import ForeignRoots
 from agent.nodes.identity import COPIED, IdentityError, NodeTable, RootTaken
 from agent.nodes.vanished import Vanished
 from agent.opts import Settings
-from agent.ownership.ledger import ADOPTED, Holding, Ledger
 from agent.ownership.policy import DISABLED
 from agent.period.rules import Rules
 from agent.period.tracker import Tracker
-from agent.period.traits import identifying_traits, tag_of
+from agent.period.traits import tag_of
 from agent.placement import Breaker
 from agent.provider_config.files import ProviderFiles
 from agent.reporting.reports import Report
@@ -62,8 +61,6 @@ class Nodes:
     """Trackers of roots of earlier runs by UUID, until the driver has named its nodes."""
     lost: dict[str, str] = field(default_factory=dict)
     """Why a driver has lost single nodes, by name: they take no new guests."""
-    foreign_roots: ForeignRoots = field(default_factory=ForeignRoots)
-    """In attach mode: the other service's roots."""
     writing: bool = True
     """False for read-only commands: then saved views are not used, except for drained classes."""
     denied_of: Callable[[Collection[str]], Mapping[str, str] | None] = lambda _: None
@@ -77,6 +74,8 @@ class Nodes:
 
     def __post_init__(self, api: API) -> None:
         self.breaker = Breaker(api, self.rules.nodes_at_once)
+        if self.rules.attached:
+            self.table = ForeignRoots(api=self.breaker)
         if self.state_path is not None:
             self._new_state = is_new(self.state_path)
 
@@ -117,12 +116,12 @@ class Nodes:
             return [self._failed(err)]
         for uuid in before.keys() - self.trackers.keys():  # named again, it is there
             self.lost.pop(before[uuid].node, None)
-        awaited = [Report(name, error=err) for name, err in self.foreign_roots.awaited.items()]
+        awaited = [Report(name, error=err) for name, err in self.table.awaited.items()]
         if not named:
             no_node = {f"driver {self.drivers[0].name}": "reported no node: nothing is written"}
             return awaited or [Report(ALL_NODES, degraded=no_node)]
         self.breaker.close()
-        if not self.rules.attached and not taken:
+        if self.table.owns_roots and not taken:
             self._note_vanished(before, now)
             if trackers[0].service_tag or self.vanished:
                 self._verify_by_listing(now)
@@ -148,7 +147,7 @@ class Nodes:
         its hypervisor is down.
         """
         try:
-            if not (self.trackers or self.saved_trackers or self.rules.attached):
+            if self.table.owns_roots and not (self.trackers or self.saved_trackers):
                 self.saved_trackers = {uuid: self._create_tracker(uuid) for uuid in self.roots()}
             trackers = [*(self.trackers or self.saved_trackers).values()] or self.current()
             trackers, taken = self._writable(trackers)
@@ -176,12 +175,9 @@ class Nodes:
 
     def _copied(self, root: str) -> str:
         """Return why nothing is written to a root whose saved state is another machine's."""
-        if self.rules.attached:  # there is no table
-            saved = self.trackers[root].saved
-            copied = saved is not None and saved.document.of_other_machine
-        else:
-            copied = self.table.is_copied()
-        return COPIED.format(root=root, path=self.state_path) if copied else ""
+        saved = self.trackers[root].saved if root in self.trackers else None
+        is_copied = self.table.is_copied(None if saved is None else saved.document)
+        return COPIED.format(root=root, path=self.state_path) if is_copied else ""
 
     def roots(self) -> list[str]:
         """Return the UUIDs of the roots, or of those of earlier runs.  Any thread may call it."""
@@ -201,7 +197,7 @@ class Nodes:
         """
         roots = [tracker.view.snapshot.get(uuid) for uuid, tracker in self.trackers.items()]
         known = [root for root in roots if root is not None]
-        if self.rules.attached or not roots or known != roots:
+        if not self.table.owns_roots or not roots or known != roots:
             return None
         return any(DISABLED in root.traits and root.name not in self.lost for root in known)
 
@@ -221,20 +217,12 @@ class Nodes:
         :raises BaseException: whatever the driver raises.
         """
         names, from_driver = self.drivers[0].nodes(), self.drivers[0].node_uuids()
-        if self.rules.attached:
-            for tracker in self.trackers.values():
-                if tracker.view.certain and tracker.uuid not in tracker.view.snapshot:
-                    # It was deleted: its owner may create it again with another UUID.
-                    self.foreign_roots.by_name.pop(tracker.node, None)
-            uuids = self.foreign_roots.resolve_uuids(
-                names, from_driver, self.compute_id, self.breaker
-            )
-            tag = ""
-        else:
-            uuids = self.table.uuids(names, self.compute_id, from_driver)
-            many = self.table.has_many or any(uuid != self.compute_id for uuid in uuids.values())
-            tag = tag_of(self.compute_id) if many else ""
-        if not uuids and not self.rules.attached:
+        for tracker in self.trackers.values():
+            if tracker.view.certain and tracker.uuid not in tracker.view.snapshot:
+                self.table.note_deleted(tracker.node)
+        uuids = self.table.uuids(names, self.compute_id, from_driver)
+        tag = tag_of(self.compute_id) if self.table.has_many else ""
+        if not names:
             return []  # the trackers stay: which nodes vanished is known once some are named
         self.trackers = {uuid: self._tracker(uuid, name, tag) for name, uuid in uuids.items()}
         return list(self.trackers.values())
@@ -250,7 +238,7 @@ class Nodes:
         saved = tracker.saved
         if saved is not None and saved.load_again():
             tracker.root.view = saved.view
-            tracker.ledger = self._ledger_of_mode(saved.ledger, uuid, name)
+            tracker.load_ledger(saved.ledger)
         return tracker
 
     def _create_tracker(self, uuid: str, name: str = "") -> Tracker:
@@ -264,38 +252,15 @@ class Nodes:
         root.load_saved_view()
         provider = root.view.snapshot.get(uuid)
         node = name or (uuid if provider is None else provider.name)
-        ledger = Ledger() if saved is None else self._ledger_of_mode(saved.ledger, uuid, node)
         if not self.writing:
             root.view = View(drained=root.view.drained, drained_since=root.view.drained_since)
-        tracker = Tracker(root, node, self.drivers, self.rules, self.provider_files, saved, ledger)
+        tracker = Tracker(root, node, self.drivers, self.rules, self.provider_files, saved)
+        if saved is not None:
+            tracker.load_ledger(saved.ledger)
         tracker.new_state = self._new_state
         tag = tag_of(self.compute_id)
         tracker.service_tag = tag if provider is not None and tag in provider.traits else ""
         return tracker
-
-    def _ledger_of_mode(self, ledger: Ledger, uuid: str, node: str) -> Ledger:
-        """Return the ledger for the current [compute] root_provider; warn if that was changed.
-
-        If the root was this agent's and is attached now, only the owner traits stay in its ledger,
-        so that they are removed.
-        """
-        if not self.rules.attached and ledger.begun and not ledger.is_ours(uuid):
-            LOG.warning(
-                "Node %s: [compute] root_provider was changed from attach to own: this agent now "
-                "reports the root provider. Stop nova-compute on this host; inventory and traits "
-                "that only nova-compute reported stay until you remove them",
-                node,
-            )
-        if not self.rules.attached or not ledger.is_ours(uuid):
-            return ledger
-        LOG.warning(
-            "Node %s: [compute] root_provider was changed from own to attach: nova-compute now "
-            "reports the root provider, this agent only children of it. To hand back the whole "
-            "host to nova-compute, run computectl retire --hand-back",
-            node,
-        )
-        owners = Holding(traits=identifying_traits(self.rules.owner_traits))
-        return replace(ledger, holders={**ledger.holders, uuid: {ADOPTED: owners}})
 
     def _free_names(self, now: float) -> None:
         """Rename each root to its UUID whose name another node needs, as after a swap of names."""

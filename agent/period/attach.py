@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from agent.ownership.ledger import AGENT, STATUS, Holding, Ledger
+from agent.ownership.ledger import ADOPTED, AGENT, STATUS, Holding, Ledger
 from agent.ownership.placing import is_marked, name_outside
 from agent.ownership.policy import (
     MANAGED_BY_NOVA,
@@ -59,6 +59,19 @@ class OwnRoot:
 
     since: dict[str, float] = field(default_factory=dict)
     """When each removed child was first observed outside the tree, by UUID (monotonic seconds)."""
+
+    def first_ledger(self, saved: Ledger, root: str, owners: frozenset[str]) -> tuple[Ledger, str]:
+        """Return the ledger to begin with, and what the operator changed; empty if nothing.
+
+        ``owners`` are the owner traits that identify the root (UUID) as this agent's.
+        """
+        if not saved.begun or saved.is_ours(root):
+            return saved, ""
+        return saved, (
+            "from attach to own: this agent now reports the root provider. Stop nova-compute on "
+            "this host; inventory and traits that only nova-compute reported stay until you remove "
+            "them"
+        )
 
     def awaits(self, root: Provider | None) -> bool:
         """Return whether nothing is reported until another service has created the root."""
@@ -99,6 +112,17 @@ class AttachedRoot(OwnRoot):
 
     policy: ClassVar[type[Policy]] = AttachedPolicy
     needs: ClassVar[str | None] = "1.37"  # from it on a provider can be taken out of its tree
+
+    def first_ledger(self, saved: Ledger, root: str, owners: frozenset[str]) -> tuple[Ledger, str]:
+        """Return it with only the owner traits of a root that was this agent's: they go."""
+        if not saved.is_ours(root):
+            return saved, ""
+        rows = {**saved.holders, root: {ADOPTED: Holding(traits=owners)}}
+        return replace(saved, holders=rows), (
+            "from own to attach: nova-compute now reports the root provider, this agent only "
+            "children of it. To hand back the whole host to nova-compute, run computectl retire "
+            "--hand-back"
+        )
 
     def awaits(self, root: Provider | None) -> bool:
         """Return whether its owner has not created the root, or has deleted it."""

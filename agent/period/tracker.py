@@ -215,6 +215,13 @@ class Tracker:
         self.ledger = ledger
         return decision
 
+    def load_ledger(self, saved: Ledger) -> None:
+        """Begin with a saved ledger; warn if [compute] root_provider was changed meanwhile."""
+        owners = identifying_traits(self.rules.owner_traits)
+        self.ledger, changed = self.root_rules.first_ledger(saved, self.uuid, owners)
+        if changed:
+            LOG.warning("Node %s: [compute] root_provider was changed %s", self.node, changed)
+
     def save_ledger(self) -> bool:
         """Save the ledger unless it is saved already; return whether it is on disk."""
         return self.saved is None or self.saved.save_ledger(self.ledger)

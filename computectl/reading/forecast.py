@@ -114,7 +114,7 @@ def forecast(session: Session, *, at_start: bool) -> list[Forecast]:
         ]
         notes = nodes.provider_files.notes(trackers)
         warnings = tuple(Condition(text, severity=Severity.WARNING) for text in notes)
-        for name, err in nodes.foreign_roots.awaited.items():  # another service creates these
+        for name, err in nodes.table.awaited.items():  # another service creates these
             conditions = tuple(Report(name, error=err).conditions().values())
             forecasts.append(Forecast(name, "", EMPTY, ops.Plan(), (), conditions))
         if forecasts:

@@ -92,13 +92,13 @@ def test_each_node_gets_its_root_or_the_reason_why_not() -> None:
     placement.stranger.create_provider("fourth", BOARD)
     away = Unreachable("away")
     placement.fail_next("GET", "name=first", away)
-    roots = ForeignRoots()
-    uuids = roots.resolve_uuids(names, {"fifth": THEIRS}, "the id of one node", placement)
+    roots = ForeignRoots(api=placement)
+    uuids = roots.uuids(names, "the id of one node", {"fifth": THEIRS})
     assert uuids == {"fourth": BOARD, "fifth": THEIRS}
     assert list(roots.awaited) == ["first", "second", "third"] and roots.awaited["first"] is away
     assert "waiting for the root provider second" in str(roots.awaited["second"])
     assert "third has a parent" in str(roots.awaited["third"])
-    assert roots.resolve_uuids(["first"], {}, CARD, placement) == {"first": CARD}
+    assert roots.uuids(["first"], CARD, {}) == {"first": CARD}
     assert not roots.awaited
 
 
