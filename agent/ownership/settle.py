@@ -180,10 +180,10 @@ def _while_below(
         after = replace(provider, inventory=after.inventory)
     for child in stay:
         row = inputs.ledger.holdings_on(child.uuid)
-        owner = next((manager for manager, held in row.items() if held.provider), None)
-        if owner is not None:
+        reporter = next((manager for manager, held in row.items() if held.provider), None)
+        if reporter is not None:
             text = "not removed, nor its parent, which a driver removed: "
-            text += f"{manager_text(owner)} still reports it"
+            text += f"{manager_text(reporter)} still reports it"
             told.append(Problem(child.uuid, child.name, text))
         else:
             after = provider if provider.shares else after
@@ -348,19 +348,19 @@ def settle_provider(inputs: Inputs, uuid: str) -> SettledProvider:
     facts = _facts(inputs, uuid)
     outcomes = facts.outcomes()
     removed, written = outcomes[Outcome.REMOVED], outcomes[Outcome.WRITTEN]
-    owner, place = _place(facts, uuid)
-    after, class_owners = None, dict[str, str]()
+    decider, place = _place(facts, uuid)
+    after, class_deciders = None, dict[str, str]()
     if place is not None:
-        inventory, class_owners = _inventory(facts, place, removed.classes)
+        inventory, class_deciders = _inventory(facts, place, removed.classes)
         subject = facts.before or place
         traits, aggregates = frozenset[str](), frozenset[str]()
         if facts.before is not None:
             traits, aggregates = facts.before.traits, facts.before.aggregates
         traits = traits - removed.traits | written.traits
         aggregates = aggregates - removed.aggregates | written.aggregates
-        name = _name(facts, subject, place, owner)
+        name = _name(facts, subject, place, decider)
         after = Provider(uuid, name, place.parent_uuid, inventory, traits, aggregates)
-    rows = _next_rows(facts, owner, None if place is None else class_owners)
+    rows = _next_rows(facts, decider, None if place is None else class_deciders)
     leaves, stays, others = removed.provider, False, NONE
     if leaves and facts.before is not None and after is not None:
         after, stays, others = _leaving(inputs, facts.before, after, facts.claimed)
@@ -380,17 +380,17 @@ def _facts(inputs: Inputs, uuid: str) -> Facts:
             assertions.append((manager, allowed))
     # Who stands in for an unknown owner answers once a driver has said something of the provider.
     is_reported = any(uuid in each.gone or uuid in each.inventoried for each in answers.statements)
-    silent = inputs.silent if is_reported or policy.released else inputs.silent | STAND_INS
-    unanswered = joined(held for manager, held in rows.items() if manager in silent)
-    recorded = joined(held for manager, held in rows.items() if manager not in silent)
+    missing = inputs.silent if is_reported or policy.released else inputs.silent | STAND_INS
+    unanswered = joined(held for manager, held in rows.items() if manager in missing)
+    recorded = joined(held for manager, held in rows.items() if manager not in missing)
     # A provider stays while an owner that has not answered claims anything of it.
-    if not answers.waiting and any(driver_of(m) != AGENT for m in rows.keys() & silent - STAND_INS):
+    if not answers.waiting and any(driver_of(m) != AGENT for m in rows.keys() & missing - STAND_INS):
         unanswered = unanswered._replace(provider=True)
     if not policy.may_drop(uuid):
         recorded = recorded._replace(provider=False, classes=NOTHING)
     if before is None or (uuid == policy.root and not policy.released):
         recorded = recorded._replace(provider=False)
-    absent, denials = _denied(inputs, uuid)
+    absent, denials = _absent(inputs, uuid)
     claimed = joined(assertion.holding for _, assertion in assertions)
     return Facts(
         inputs, before, rows, assertions, claimed, unanswered, recorded, absent, problems, denials
@@ -400,30 +400,30 @@ def _facts(inputs: Inputs, uuid: str) -> Facts:
 def _place(facts: Facts, uuid: str) -> tuple[str, Provider | None]:
     """Return who decides over name and parent, and the provider that has these.
 
-    A silent owner's stay, else those of the first manager that asserts the provider hold.
+    A silent decider's stay, else those of the first manager that asserts the provider hold.
     """
     silent, before = facts.inputs.silent - STAND_INS, facts.before
     places = {manager: each.provider for manager, each in facts.assertions if each.holding.provider}
-    owners = [manager for manager, held in facts.rows.items() if held.provider]
-    owners = [manager for manager in owners if manager in silent]
-    if owners and before is not None:
-        places = {owners[0]: before, **places}
+    deciders = [manager for manager, held in facts.rows.items() if held.provider]
+    deciders = [manager for manager in deciders if manager in silent]
+    if deciders and before is not None:
+        places = {deciders[0]: before, **places}
     if not places:
         return "", before
-    owner, place = next(iter(places.items()))
+    decider, place = next(iter(places.items()))
     for manager, other in places.items():
         if (other.name, other.parent_uuid) != (place.name, place.parent_uuid):
             text = f"name and parent of {manager_text(manager)} ignored: "
-            text += f"{manager_text(owner)} reports this provider"
+            text += f"{manager_text(decider)} reports this provider"
             facts.problems.append(Problem(uuid, (before or place).name, text))
-    return owner, place
+    return decider, place
 
 
-def _name(facts: Facts, subject: Provider, place: Provider, owner: str) -> str:
+def _name(facts: Facts, subject: Provider, place: Provider, decider: str) -> str:
     """Return the name: of a sharing provider the first that several hosts give it."""
     is_shared = subject.shares and subject.uuid != facts.inputs.policy.root
     if is_shared and place.name > subject.name:
-        reason = f"{manager_text(owner)} reports {name_text(place)}"
+        reason = f"{manager_text(decider)} reports {name_text(place)}"
         if _is_contested(facts, subject.uuid, name_text(subject), reason):
             return subject.name
     return place.name
@@ -440,37 +440,37 @@ def _inventory(
 ) -> tuple[dict[str, Inventory], dict[str, str]]:
     """Return the records of the classes, and who holds each class.
 
-    A silent owner keeps a class unless a driver before it in order asserts it.
+    A silent manager keeps a class unless a driver before it in order asserts it.
     """
     inputs, observed = facts.inputs, {} if facts.before is None else facts.before.inventory
     inventory = {name: record for name, record in observed.items() if name not in removed}
-    owners: dict[str, str] = {}
+    deciders: dict[str, str] = {}
     for manager, held in facts.rows.items():
         for name in held.classes & inventory.keys():
             if manager in inputs.silent | STAND_INS and name in facts.unanswered.classes:
-                owners.setdefault(name, manager)
+                deciders.setdefault(name, manager)
     recorded = joined(facts.rows.values()).classes
     for manager, assertion in facts.assertions:
         for name in assertion.holding.classes:
-            record, holder = assertion.provider.inventory[name], owners.get(name, manager)
-            yields = holder in inputs.silent and inputs.answers.takes_precedence(manager, holder)
-            is_taken = holder != manager and not yields
+            record, decider = assertion.provider.inventory[name], deciders.get(name, manager)
+            yields = decider in inputs.silent and inputs.answers.takes_precedence(manager, decider)
+            is_taken = decider != manager and not yields
             is_foreign = name in observed and name not in recorded
-            if is_taken and driver_of(manager) == driver_of(holder):
+            if is_taken and driver_of(manager) == driver_of(decider):
                 continue
             if manager == FILES and (is_taken or is_foreign):
                 facts.problems.append(_file_ignored(facts, place, name))
             elif not is_taken:
-                owners[name] = manager
+                deciders[name] = manager
                 inventory[name] = _record(facts, place.uuid, name, record, manager)
             elif record.with_defaults(inventory[name]) != inventory[name]:
                 text = (
-                    f"{name} of {manager_text(manager)} ignored: {manager_text(holder)}, "
+                    f"{name} of {manager_text(manager)} ignored: {manager_text(decider)}, "
                     "which is before it in compute_driver, reports another inventory"
                 )
                 subject = facts.before or place
                 facts.problems.append(Problem(subject.uuid, subject.name, text))
-    return inventory, owners
+    return inventory, deciders
 
 
 def _file_ignored(facts: Facts, place: Provider, name: str) -> Problem:
@@ -503,15 +503,15 @@ def _record(facts: Facts, uuid: str, name: str, record: Inventory, manager: str)
     return record
 
 
-def _next_rows(facts: Facts, owner: str, class_owners: Mapping[str, str] | None) -> Holders:
+def _next_rows(facts: Facts, decider: str, class_deciders: Mapping[str, str] | None) -> Holders:
     """Return who holds what from now on; released claims stay until Placement is without them."""
     inputs, now = facts.inputs, dict[str, Holding]()
     for manager, assertion in facts.assertions:
         named = assertion.holding.classes
-        if class_owners is not None:
-            named = frozenset(name for name in named if class_owners.get(name) == manager)
-        is_owner = assertion.holding.provider and manager == owner
-        now[manager] = assertion.holding._replace(provider=is_owner, classes=named)
+        if class_deciders is not None:
+            named = frozenset(name for name in named if class_deciders.get(name) == manager)
+        is_decider = assertion.holding.provider and manager == decider
+        now[manager] = assertion.holding._replace(provider=is_decider, classes=named)
     silent = inputs.silent - STAND_INS
     claims = (held for manager, held in facts.rows.items() if manager in silent)
     still_claimed = joined([facts.claimed, *claims])
@@ -547,7 +547,7 @@ def _leaving(
     return replace(after, traits=after.traits | before.traits & tag), others != NONE, others
 
 
-def _denied(inputs: Inputs, uuid: str) -> tuple[Holding, dict[Denial, str]]:
+def _absent(inputs: Inputs, uuid: str) -> tuple[Holding, dict[Denial, str]]:
     """Return the traits and aggregates to be removed whoever set them, and the drivers' denials.
 
     The agent's denials always count.  A driver's denial counts if the ledger has the provider
@@ -555,7 +555,7 @@ def _denied(inputs: Inputs, uuid: str) -> tuple[Holding, dict[Denial, str]]:
     known, and if neither the agent nor another manager claims the name.
     """
     result, denials, row = NONE, dict[Denial, str](), inputs.ledger.holdings_on(uuid)
-    is_ours = any(held.provider for holder, held in row.items() if holder not in STAND_INS)
+    is_ours = any(held.provider for who, held in row.items() if who not in STAND_INS)
     for statement in inputs.answers.statements:
         names, manager = statement.denied.get(uuid, NONE), statement.manager
         if names != NONE and driver_of(manager) != AGENT:
@@ -563,7 +563,7 @@ def _denied(inputs: Inputs, uuid: str) -> tuple[Holding, dict[Denial, str]]:
                 continue
             others = [each for who, each in inputs.answers.on(uuid) if who != manager]
             asserted = (other.holding for other in others)
-            silent = (row[holder] for holder in row.keys() & inputs.silent - {manager})
+            silent = (row[who] for who in row.keys() & inputs.silent - {manager})
             agents = Holding(traits=inputs.policy.agent_traits)
             names = names.within(inputs.observed.get(uuid))
             names = names.without(joined([agents, *asserted, *silent]))

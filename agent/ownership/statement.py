@@ -121,7 +121,7 @@ def driver_statements(
     driver's statements of an earlier period; with them only what changed since is computed.
     """
     # Copies: if the driver goes on editing the tree, the statements don't change.
-    copied = {source: claims.copy() for source, claims in tree.claims.items()}
+    copied = {source: edited.copy() for source, edited in tree.claims.items()}
     removed_below = frozenset(tree.removed_below)
     drained = drained or {}
     now = DriverStatements(tree.base, ledger, tree.edits(), removed_below, copied, drained)
@@ -129,35 +129,35 @@ def driver_statements(
         return last
     gone = frozenset(uuid for uuid, provider in now.edits.items() if provider is None)
     managers = {source: f"{driver}/{source}" if source else driver for source in copied}
-    silent = frozenset(managers[it] for it, claims in copied.items() if it and claims.silent)
+    silent = frozenset(managers[it] for it, edited in copied.items() if it and edited.silent)
     statements = []
-    for source, claims in copied.items():
+    for source, edited in copied.items():
         manager = managers[source]
         if manager in silent:
             continue
         before = next((o for o in (last.statements if last else ()) if o.manager == manager), None)
         if last is not None and before is not None:
             assertions = dict(before.assertions)
-            uuids = claims.changed_since(last.claims[source])
+            uuids = edited.changed_since(last.claims[source])
             uuids |= dict.fromkeys(now.base.changed_since(last.base))
             uuids |= dict.fromkeys(ledger.changed_since(last.ledger))
             uuids |= dict.fromkeys([*now.edits, *last.edits, *drained, *last.drained])
             uuids |= dict.fromkeys(ledger.leaving ^ last.ledger.leaving)
         else:
             held = (uuid for uuid, holders in ledger.holders.items() if manager in holders)
-            assertions, uuids = {}, claims.claimed_uuids() | dict.fromkeys(held)
+            assertions, uuids = {}, edited.claimed_uuids() | dict.fromkeys(held)
         for uuid in uuids:
             provider = tree.provider(uuid)
             holding = NONE
             if provider is not None:
                 not_again = Holding(uuid in ledger.leaving, frozenset(drained.get(uuid, ())))
                 earlier = ledger.holding_of(uuid, manager).without(not_again)
-                holding = _holding(claims, provider, earlier)
+                holding = _claims(edited, provider, earlier)
             if provider is not None and holding != NONE:
                 assertions[uuid] = Assertion(holding, provider)
             else:
                 assertions.pop(uuid, None)
-        traits, aggregates = claims.absent_traits, claims.absent_aggregates
+        traits, aggregates = edited.absent_traits, edited.absent_aggregates
         denied = {
             uuid: Holding(False, NOTHING, traits.get(uuid, NOTHING), aggregates.get(uuid, NOTHING))
             for uuid in traits.keys() | aggregates.keys()
@@ -168,25 +168,25 @@ def driver_statements(
                 assertions,
                 removed=NOTHING if source else gone - now.removed_below,
                 gone=NOTHING if source else gone,
-                inventoried=frozenset(claims.classes),
-                adopted=frozenset(claims.adopted),
-                missing=frozenset(claims.missing),
+                inventoried=frozenset(edited.classes),
+                adopted=frozenset(edited.adopted),
+                missing=frozenset(edited.missing),
                 denied=denied,
             )
         )
     return now._replace(statements=tuple(statements), silent=silent)
 
 
-def _holding(claims: SourceClaims, provider: Provider, before: Holding) -> Holding:
+def _claims(edited: SourceClaims, provider: Provider, before: Holding) -> Holding:
     """Return what a source claims on a provider: what it named, and what it claimed before."""
     uuid = provider.uuid
     now = Holding(
-        before.provider or uuid in claims.placed or uuid in claims.classes,
-        claims.classes.get(uuid, before.classes),
-        (NOTHING if uuid in claims.all_traits else before.traits)
-        | claims.traits.get(uuid, NOTHING),
-        (NOTHING if uuid in claims.all_aggregates else before.aggregates)
-        | claims.aggregates.get(uuid, NOTHING),
+        before.provider or uuid in edited.placed or uuid in edited.classes,
+        edited.classes.get(uuid, before.classes),
+        (NOTHING if uuid in edited.all_traits else before.traits)
+        | edited.traits.get(uuid, NOTHING),
+        (NOTHING if uuid in edited.all_aggregates else before.aggregates)
+        | edited.aggregates.get(uuid, NOTHING),
     ).within(provider)
     return before if now == before else now
 

@@ -265,14 +265,14 @@ class Tracker:
             self._look_for_allocations(api)  # 1 GET where all guests have one
         report = self._report(decision, outcome)
         if report.error is None and RESHAPE not in report.failed:
-            at_start = decision.answer.errors.keys() | decision.answer.reshape_pending
+            at_start = decision.collected.errors.keys() | decision.collected.reshape_pending
             self.started |= {loaded.name for loaded in self.drivers} - at_start
         return report
 
     def _read(self, api: API, now: float) -> None:
         """Read Placement if it is time, and note whether another service reports the root too.
 
-        If it is unreachable and the view is certain, the period goes on with the view; an answer in
+        If it is unreachable and the view is certain, the period goes on with the view; an collected in
         a wrong form ends it.
         """
         before = self.view.snapshot
@@ -310,35 +310,35 @@ class Tracker:
         hidden = self.root_rules.hidden(view.snapshot)
         drivers = () if self.released else self.drivers
         queries = DriverQueries(drivers, self.node, view, shown, ledger, policy, hidden, self.last)
-        answer = queries.collect(api, may_reshape)
-        if answer.allocations is not None and not (ledger.begun or policy.takes_over):
-            moved_classes = with_moved_classes(ledger, view.snapshot, answer.statements)
+        collected = queries.collect(api, may_reshape)
+        if collected.allocations is not None and not (ledger.begun or policy.takes_over):
+            moved_classes = with_moved_classes(ledger, view.snapshot, collected.statements)
             queries = replace(queries, ledger=moved_classes)
 
-        all_failed = len(answer.errors) == len(self.drivers) and not self.released
+        all_failed = len(collected.errors) == len(self.drivers) and not self.released
         if all_failed and self.uuid not in view.snapshot:
-            decision = Decision(answer, Plan())  # a new host, and all drivers failed
+            decision = Decision(collected, Plan())  # a new host, and all drivers failed
         else:
-            settled = self._settled(queries, answer, now, disabled)
+            settled = self._settled(queries, collected, now, disabled)
             moved: Allocations | None = None
-            if answer.allocations is not None:
+            if collected.allocations is not None:
                 try:
-                    moved = answer.moved(view.snapshot, settled, policy)
+                    moved = collected.moved(view.snapshot, settled, policy)
                 except AllocationsBroken as err:
                     failed = ReshapeFailed(f"node {self.node}: {err}")
-                    answer = queries.collect_without_reshape(failed, may_reshape)
-                    settled = self._settled(queries, answer, now, disabled)
-            in_use = used_providers(answer.allocations or {})
+                    collected = queries.collect_without_reshape(failed, may_reshape)
+                    settled = self._settled(queries, collected, now, disabled)
+            in_use = used_providers(collected.allocations or {})
             plan = diff(view.snapshot, settled.desired, moved, names=view.names, in_use=in_use)
             kept = (DeleteProvider(uuid, why) for uuid, why in settled.kept.items())
             operations, problems = (*plan, *kept), (*plan.problems, *settled.problems)
             plan = replace(plan, operations=operations, problems=problems)
             theirs = None if policy.owns_root else self.uuid
             ledger = settled.ledger.with_removed_since(ledger, view, theirs)
-            decision = Decision(answer, plan, settled.denials)
+            decision = Decision(collected, plan, settled.denials)
         self.ledger = ledger
-        for name in answer.reshape_pending:
-            refusals.failed_reshape = answer.errors.get(name, refusals.failed_reshape)
+        for name in collected.reshape_pending:
+            refusals.failed_reshape = collected.errors.get(name, refusals.failed_reshape)
         return decision
 
     def _policy(self, ledger: Ledger, now: float, *, repeats_only: bool) -> Policy:
@@ -366,15 +366,15 @@ class Tracker:
         )
 
     def _settled(
-        self, queries: "DriverQueries", answer: "DriverAnswers", now: float, disabled: bool | None
+        self, queries: "DriverQueries", collected: "Collected", now: float, disabled: bool | None
     ) -> Settled:
         """Settle what drivers, provider files and the agent assert; drained classes that nobody
         has set stay drained.
         """
         observed, ledger, policy = queries.observed, queries.ledger, queries.policy
-        statements, problems = answer.statements, tuple[Problem, ...]()
+        statements, problems = collected.statements, tuple[Problem, ...]()
         if not self.released:
-            statements, problems = self._with_files_and_agent(queries, answer, disabled)
+            statements, problems = self._with_files_and_agent(queries, collected, disabled)
         settled = self.last.result_of("all", settle, observed, ledger, statements, policy)
         is_set = partial(settled.is_set, statements)
         desired = self.view.with_drained(settled.desired, is_set)
@@ -383,11 +383,11 @@ class Tracker:
         return replace(settled, desired=desired, problems=(*settled.problems, *problems))
 
     def _with_files_and_agent(
-        self, queries: "DriverQueries", answer: "DriverAnswers", disabled: bool | None
+        self, queries: "DriverQueries", collected: "Collected", disabled: bool | None
     ) -> tuple[Statements, tuple[Problem, ...]]:
         """Return the statements of all managers, and what provider files ask in vain."""
         observed, ledger, policy = queries.observed, queries.ledger, queries.policy
-        statements, entries = answer.statements, self.provider_files.entries
+        statements, entries = collected.statements, self.provider_files.entries
         problems: tuple[Problem, ...] = ()
         if entries is None:  # the files can't be read
             statements = statements.with_answer(silent=frozenset({FILES}))
@@ -426,7 +426,7 @@ class Tracker:
         self.root.view = replace(self.view, restored=bool(missing) or None in listed)
 
     def _report(self, decision: "Decision", outcome: Outcome) -> Report:
-        answer = decision.answer
+        collected = decision.collected
         ill = (driver.degraded(self.node).items() for driver in self.drivers)
         degraded = dict(self.shared_with)
         if contested := self.contested.condition():
@@ -442,14 +442,14 @@ class Tracker:
         return Report(
             self.node,
             plan=decision.plan,
-            driver_errors=answer.errors,
+            driver_errors=collected.errors,
             failed=self.root.refusals.causes(outcome.failed),
             draining=self.root.refusals.draining(),
             draining_since=self.view.drained_since,
             degraded=degraded,
             ill=dict(chain.from_iterable(ill)),
             took={name: time for driver in self.drivers for name, time in driver.took().items()},
-            reshape_pending=answer.reshape_pending,
+            reshape_pending=collected.reshape_pending,
             reshape_error=self.root.refusals.reshape(),
             error=outcome.stopped_by or self.root.schedule.unreachable,
         )
@@ -501,7 +501,7 @@ class Tracker:
 
 
 @dataclass(frozen=True, slots=True)
-class DriverAnswers:
+class Collected:
     """The statements of all drivers of a node.
 
     ``allocations`` are those after a reshape, ``None`` without one; ``allocations_before`` those
@@ -532,7 +532,7 @@ class DriverAnswers:
 class Decision:
     """The plan of one period and its answers; ``denials`` are those of the settlement."""
 
-    answer: DriverAnswers
+    collected: Collected
     plan: Plan
     denials: Mapping[Denial, str] = field(default_factory=dict)
 
@@ -552,7 +552,7 @@ class DriverQueries:
     """UUIDs of observed providers that drivers are not shown."""
     last: LastResults
 
-    def collect(self, api: API, may_reshape: Container[str]) -> DriverAnswers:
+    def collect(self, api: API, may_reshape: Container[str]) -> Collected:
         """Call all drivers, and again if a driver in ``may_reshape`` needs a reshape.
 
         Only those drivers are passed the allocations, which are read then.
@@ -575,27 +575,27 @@ class DriverQueries:
 
     def collect_without_reshape(
         self, err: BaseException, may_reshape: Container[str]
-    ) -> DriverAnswers:
+    ) -> Collected:
         """Call all drivers once more, without allocations; ``err`` is why the reshape failed.
 
         The answers before the reshape would be older than those that a driver gave since.
         """
-        answer = self._call_each(None)
-        failed = {name: err for name in answer.reshape_pending if name in may_reshape}
-        return replace(answer, errors={**answer.errors, **failed})
+        collected = self._call_each(None)
+        failed = {name: err for name in collected.reshape_pending if name in may_reshape}
+        return replace(collected, errors={**collected.errors, **failed})
 
     def _call_each(
         self, allocations: Allocations | None, moving: Sequence[str] = ()
-    ) -> DriverAnswers:
+    ) -> Collected:
         """Call all drivers, those in ``moving`` with the allocations."""
-        collected = Statements(order=tuple(DRIVER + loaded.name for loaded in self.drivers))
+        so_far = Statements(order=tuple(DRIVER + loaded.name for loaded in self.drivers))
         errors: dict[str, BaseException] = {}
         pending = []
         for loaded in self.drivers:
             manager = DRIVER + loaded.name
             needs_reshape = False
             try:
-                tree = self._tree(manager, collected)
+                tree = self._tree(manager, so_far)
                 try:
                     given = allocations if loaded.name in moving else None
                     loaded.update_provider_tree(tree, self.node, given)
@@ -606,30 +606,31 @@ class DriverQueries:
                 for claims in tree.claims.values() if loaded.name in moving else ():
                     claims.missing.clear()  # what it had moves in this reshape
                 last = self.last.statements.get(manager)
-                answer = driver_statements(manager, tree, self.ledger, last, self.view.drained)
+                answered = driver_statements(manager, tree, self.ledger, last, self.view.drained)
             except (Exception, SystemExit) as err:  # noqa: BLE001  the agent lives on
                 errors[loaded.name] = err
-                collected = collected.with_answer(silent=frozenset({manager}))
+                so_far = so_far.with_answer(silent=frozenset({manager}))
                 continue
-            self.last.statements[manager] = answer
-            statements, silent = answer.statements, answer.silent
+            self.last.statements[manager] = answered
+            statements, silent = answered.statements, answered.silent
             if needs_reshape:
                 pending.append(loaded.name)
                 statements = tuple(without_moved_classes(each, self.ledger) for each in statements)
                 silent |= {manager}  # what it left out is not removed
-            collected = collected.with_answer(statements, silent)
-        return DriverAnswers(collected, None, errors, tuple(pending))
+            so_far = so_far.with_answer(statements, silent)
+        return Collected(so_far, None, errors, tuple(pending))
 
-    def _tree(self, manager: str, collected: Statements) -> ProviderTree:
+    def _tree(self, manager: str, so_far: Statements) -> ProviderTree:
         """Return the tree for a driver, with the statements of the drivers before it."""
         tree = ProviderTree(self.observed)
         if not tree.exists(self.policy.root):
             tree.new_root(self.node, self.policy.root)
         tree.rename(self.policy.root, self.node)
         whole, ledger, result_of = tree.freeze(), self.ledger, self.last.result_of
-        if collected.statements:
-            so_far = replace(collected, waiting=frozenset(collected.order) - collected.answered())
-            settled = result_of(f"before {manager}", settle, whole, ledger, so_far, self.policy)
+        if so_far.statements:
+            waiting = frozenset(so_far.order) - so_far.answered()
+            before = replace(so_far, waiting=waiting)
+            settled = result_of(f"before {manager}", settle, whole, ledger, before, self.policy)
             whole, ledger = settled.desired, settled.ledger
         shown = result_of(f"shown to {manager}", snapshot_for_driver, manager, whole, ledger)
         shown = shown.with_changes(dict.fromkeys(self.hidden))

@@ -149,16 +149,16 @@ def forecast_root(  # noqa: PLR0913  one caller
         report = Report(
             tracker.node,
             plan=plan,
-            driver_errors=decision.answer.errors,
+            driver_errors=decision.collected.errors,
             degraded=nodes.provider_files.degraded(),
             ill=dict(chain.from_iterable(ill)),
-            reshape_pending=decision.answer.reshape_pending,
+            reshape_pending=decision.collected.reshape_pending,
             failed=tracker.root.refusals.errors(),
             draining=tracker.root.refusals.draining(),
             draining_since=tracker.view.drained_since,
         )
         conditions = [*report.conditions().values(), *besides, *_taken_names(tracker, plan, api)]
-        reshape_pending = bool(decision.answer.reshape_pending)
+        reshape_pending = bool(decision.collected.reshape_pending)
     return Forecast(
         tracker.node,
         tracker.uuid,
