@@ -302,7 +302,7 @@ def planned_of(session: Session, trackers: list[Tracker], api: API) -> Retired:
     tag = tag_of(session.compute_id() or "") if len(trackers) > 1 else ""
     sentences, leavers = [], list[Leaver]()
     for tracker in list(trackers):
-        tracker.root.refresh(api, time.monotonic(), tracker.ledger.holders.keys())
+        tracker.root.refresh(api, time.monotonic(), tracker.ledger.claims.keys())
         others = list(_reported_by(tracker, tag))
         if others:
             trackers.remove(tracker)

@@ -56,7 +56,7 @@ class Nodes:
     on_ended: Callable[[], object] = lambda: None
     """Called when a node's period has ended."""
     vanished: dict[str, Vanished] = field(default_factory=dict)
-    """Vanished nodes that are checked until they are settled; by UUID of their root."""
+    """Vanished nodes that are checked until they are ended; by UUID of their root."""
     saved_trackers: dict[str, Tracker] = field(default_factory=dict)
     """Trackers of roots of earlier runs by UUID, until the driver has named its nodes."""
     lost: dict[str, str] = field(default_factory=dict)
@@ -166,12 +166,12 @@ class Nodes:
         Without an answer of a registry it is this host's own state that decides.
         """
         roots = [tracker.uuid for tracker in trackers]
-        denied = self.denied_of(roots) if roots else {}
-        if denied is None:
-            denied = {root: why for root in roots if (why := self._copied(root))}
-        taken = [tracker for tracker in trackers if tracker.uuid in denied]
-        reports = [Report(it.node, error=RootTaken(denied[it.uuid])) for it in taken]
-        return [tracker for tracker in trackers if tracker.uuid not in denied], reports
+        absent = self.denied_of(roots) if roots else {}
+        if absent is None:
+            absent = {root: why for root in roots if (why := self._copied(root))}
+        taken = [tracker for tracker in trackers if tracker.uuid in absent]
+        reports = [Report(it.node, error=RootTaken(absent[it.uuid])) for it in taken]
+        return [tracker for tracker in trackers if tracker.uuid not in absent], reports
 
     def _copied(self, root: str) -> str:
         """Return why nothing is written to a root whose saved state is another machine's."""
@@ -307,7 +307,7 @@ class Nodes:
         """Verify all roots without children by one listing of the service tag, if enough are due.
 
         Roots that changed or have children are verified one by one, and so are all if the request
-        fails.  A vanished node that is not listed is settled: another service reports it, or it is
+        fails.  A vanished node that is not listed is ended: another service reports it, or it is
         gone.  A listed provider that is no node of this host was left by an earlier run, and
         vanished, too.
         """
@@ -326,7 +326,7 @@ class Nodes:
             tracker.root.verified(listed.get(tracker.uuid), now)
         for node in gone:
             if node.tracker.uuid not in listed:
-                node.settle("another service reports it now, or its provider is gone")
+                node.end("another service reports it now, or its provider is gone")
         for uuid, item in listed.items():
             if uuid not in self.trackers and uuid not in self.vanished:
                 self._remove_later(self._create_tracker(uuid, item["name"]), now)
@@ -376,7 +376,7 @@ class Nodes:
         checked = dict(zip((tracker.uuid for tracker in due), reports, strict=True))
         reports = [checked.get(uuid, node.last) for uuid, node in self.vanished.items()]
         for uuid, node in list(self.vanished.items()):
-            if node.settled:
+            if node.ended:
                 del self.vanished[uuid]
                 node.tracker.root.forget_saved_view()
                 self.table.forget(uuid)

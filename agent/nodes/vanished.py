@@ -2,11 +2,11 @@
 
 A vanished node is checked after ``vanished_node_delay``, and again after the same time while it has
 providers.  A check is a period in which nothing is asserted, so that what is the node's leaves as
-everything else does (:mod:`agent.ownership.settle`): its inventory goes in one period, what
+everything else does (:mod:`agent.ownership.reconcile`): its inventory goes in one period, what
 nobody else uses in the next one.
 
 The root keeps this service's tag until it is deleted.  Without the tag, another service reports the
-node: it is settled.  A service that takes the node over while its inventory goes causes a conflict;
+node: it is ended.  A service that takes the node over while its inventory goes causes a conflict;
 one that does so later creates the provider again.
 """
 
@@ -25,14 +25,14 @@ class Vanished:
     """A vanished node.
 
     ``due`` is the time of the next check (monotonic), ``wait`` the seconds between two checks,
-    ``last`` the last one, ``settled`` whether nothing is left to do.
+    ``last`` the last one, ``ended`` whether nothing is left to do.
     """
 
     tracker: Tracker
     due: float
     wait: float
     last: Report
-    settled: bool = False
+    ended: bool = False
 
     def announce(self, now: float) -> None:
         """Log when the node's provider will be removed, and wait until then."""
@@ -52,14 +52,14 @@ class Vanished:
         if report.done:
             self.due = now
         if tracker.view.certain and tracker.uuid not in tracker.view.snapshot and report.done:
-            self.settle("its provider was removed")
+            self.end("its provider was removed")
         self.last = replace(report, calls=0, done=())
         return report
 
-    def settle(self, why: str) -> None:
-        """Mark the node as settled; ``why`` is logged."""
+    def end(self, why: str) -> None:
+        """Mark the node as ended; ``why`` is logged."""
         LOG.info("Node %s vanished: %s", self.tracker.node, why)
-        self.settled = True
+        self.ended = True
 
     def _check(self, api: Counting) -> Report:
         tracker = self.tracker
@@ -67,9 +67,9 @@ class Vanished:
         tracker.root.refresh(api, api.now)
         root = tracker.view.snapshot.get(tracker.uuid)
         if root is None:
-            self.settle("Placement has no provider of it")
+            self.end("Placement has no provider of it")
         elif tracker.service_tag not in root.traits:
-            self.settle("its provider has this service's tag no more: another one reports it")
+            self.end("its provider has this service's tag no more: another one reports it")
         elif was_known:
             return tracker.once(api)
         else:

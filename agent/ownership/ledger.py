@@ -1,10 +1,10 @@
-"""The ledger: what each manager asserted last.  Pure.
+"""The ledger: what each owner claimed last.  Pure.
 
-A *manager* asserts something about providers.  It is a driver (``driver:libvirt``), a source of
+An *owner* claims something about providers.  It is a driver (``driver:libvirt``), a source of
 a driver that can fail by itself (``driver:libvirt/pci``), the operator's provider files
 (``files``) or the agent (``agent``).  Kubernetes calls it a field manager.
 
-A *claim* is one assertion of a manager: that a provider exists (with its name and its parent),
+A *claim* of an owner is that a provider exists (with its name and its parent),
 or that it has a resource class, a trait or an aggregate.
 
 The ledger also has the claims that were removed, in case a restored Placement brings them back.
@@ -26,50 +26,50 @@ from reportclient.snapshot import changed_keys
 from reportclient.view import View
 
 DRIVER = "driver:"
-"""Prefix of managers that are drivers or their sources."""
+"""Prefix of owners that are drivers or their sources."""
 AGENT = "agent"
 STATUS = "agent/status"
-"""The agent as manager of COMPUTE_STATUS_DISABLED: silent while the status is unknown."""
+"""The agent as owner of COMPUTE_STATUS_DISABLED: without an answer while the status is unknown."""
 FILES = "files"
 NOVA_COMPUTE = "nova-compute"
 """The nova-compute that this agent replaced: see ``Policy.takes_over``."""
 ADOPTED = "adopted"
-"""Manager of providers that an operator adopted (``computectl adopt``).  It never asserts anything:
+"""Owner of providers that an operator adopted (``computectl adopt``).  It never claims anything:
 an adopted provider is removed once all drivers have answered and none has reported it."""
 RESTORED = "restored"
-"""Manager of removed claims that a restored, older Placement has again."""
+"""Owner of removed claims that a restored, older Placement has again."""
 OWN_UUID = "own-uuid"
-"""Manager of providers that no ledger has, but whose UUID is this agent's; never saved."""
+"""Owner of providers that no ledger has, but whose UUID is this agent's; never saved."""
 NOTHING: frozenset[str] = frozenset()
 MOST_REMOVED = 256
 """Providers per root whose removed claims are remembered; beyond it the oldest are dropped."""
 
 
-class Holding(NamedTuple):
-    """The claims of one manager on one provider; ``provider`` is the claim that it exists."""
+class Claims(NamedTuple):
+    """The claims of one owner on one provider; ``provider`` is the claim that it exists."""
 
     provider: bool = False
     classes: frozenset[str] = NOTHING
     traits: frozenset[str] = NOTHING
     aggregates: frozenset[str] = NOTHING
 
-    def joined(self, other: "Holding") -> "Holding":
+    def joined(self, other: "Claims") -> "Claims":
         """Return the claims of both."""
         if NONE in (self, other):
             return other if self == NONE else self
-        return Holding(self[0] or other[0], *map(or_, self[1:], other[1:]))
+        return Claims(self[0] or other[0], *map(or_, self[1:], other[1:]))
 
-    def without(self, other: "Holding") -> "Holding":
+    def without(self, other: "Claims") -> "Claims":
         """Return the claims that ``other`` does not have."""
         if other == NONE:
             return self
-        return Holding(self[0] and not other[0], *map(sub, self[1:], other[1:]))
+        return Claims(self[0] and not other[0], *map(sub, self[1:], other[1:]))
 
-    def within(self, provider: Provider | None) -> "Holding":
+    def within(self, provider: Provider | None) -> "Claims":
         """Return the claims that hold for ``provider``, as Placement has it."""
         if provider is None:
             return NONE
-        return Holding(
+        return Claims(
             self.provider,
             self.classes & provider.inventory.keys(),
             self.traits & provider.traits,
@@ -77,15 +77,15 @@ class Holding(NamedTuple):
         )
 
 
-NONE = Holding()
+NONE = Claims()
 
 
-def everything_on(provider: Provider) -> Holding:
+def everything_on(provider: Provider) -> Claims:
     """Return all claims that a provider allows, except those of its aggregates."""
-    return Holding(True, frozenset(provider.inventory), provider.traits)
+    return Claims(True, frozenset(provider.inventory), provider.traits)
 
 
-def adopted_on(provider: Provider) -> Holding:
+def adopted_on(provider: Provider) -> Claims:
     """Return the claims that adopting a provider takes over from the service that reported it.
 
     Of its traits only COMPUTE_* are certainly that service's: others may be an operator's.
@@ -94,13 +94,13 @@ def adopted_on(provider: Provider) -> Holding:
     return everything_on(provider)._replace(traits=traits)
 
 
-def joined(holdings: Iterable[Holding]) -> Holding:
-    """Return the claims of all holdings."""
-    return reduce(Holding.joined, holdings, NONE)
+def joined(claims: Iterable[Claims]) -> Claims:
+    """Return all of these claims in one."""
+    return reduce(Claims.joined, claims, NONE)
 
 
-Holders = Mapping[str, Holding]
-"""Holdings on one provider, by manager."""
+ClaimsByOwner = Mapping[str, Claims]
+"""Claims on one provider, by owner."""
 
 
 class Removed(NamedTuple):
@@ -111,77 +111,77 @@ class Removed(NamedTuple):
     """
 
     generation: int | None
-    holding: Holding
+    claims: Claims
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """The holdings of all managers in one root's tree; ``holders`` is by provider UUID.
+    """The claims of all owners in one root's tree; ``claims`` is by provider UUID.
 
     ``seen`` are this agent's traits on another service's root that Placement has had.  ``begun``
-    is false if no ledger was saved for this root yet, or it was lost: managers may then own claims
+    is false if no ledger was saved for this root yet, or it was lost: owners may then own claims
     that are not recorded here.  ``removed`` are the claims that were removed, by provider UUID.
     ``leaving`` are the providers that nothing here reported in the last period.
     """
 
-    holders: Mapping[str, Holders] = field(default_factory=dict)
+    claims: Mapping[str, ClaimsByOwner] = field(default_factory=dict)
     seen: frozenset[str] = NOTHING
     begun: bool = False
     removed: Mapping[str, Removed] = field(default_factory=dict)
     leaving: frozenset[str] = NOTHING
 
-    def holdings_on(self, uuid: str) -> Holders:
-        """Return the holdings on a provider, by manager."""
-        return self.holders.get(uuid, {})
+    def claims_on(self, uuid: str) -> ClaimsByOwner:
+        """Return the claims on a provider, by owner."""
+        return self.claims.get(uuid, {})
 
-    def holding_of(self, uuid: str, manager: str) -> Holding:
-        """Return the holding of one manager on a provider."""
-        return self.holdings_on(uuid).get(manager, NONE)
+    def claims_of(self, uuid: str, owner: str) -> Claims:
+        """Return the claims of one owner on a provider."""
+        return self.claims_on(uuid).get(owner, NONE)
 
-    def managers(self) -> set[str]:
-        """Return all managers with claims."""
-        return set[str]().union(*self.holders.values())
+    def owners(self) -> set[str]:
+        """Return all owners with claims."""
+        return set[str]().union(*self.claims.values())
 
-    def reported_by(self, manager: str, root: str) -> frozenset[str]:
-        """Return the UUIDs of the providers that a manager claims; ``root`` if it has classes."""
-        held = {uuid: row[manager] for uuid, row in self.holders.items() if manager in row}
+    def reported_by(self, owner: str, root: str) -> frozenset[str]:
+        """Return the UUIDs of the providers that an owner claims; ``root`` if it has classes."""
+        held = {uuid: row[owner] for uuid, row in self.claims.items() if owner in row}
         return frozenset(
             uuid for uuid, each in held.items() if each.provider or (uuid == root and each.classes)
         )
 
     def changed_since(self, old: "Ledger") -> list[str]:
-        """Return the UUIDs of the providers whose holdings differ from those in ``old``."""
-        return changed_keys(self.holders, old.holders)
+        """Return the UUIDs of the providers whose claims differ from those in ``old``."""
+        return changed_keys(self.claims, old.claims)
 
     def is_ours(self, uuid: str) -> bool:
-        """Return whether a manager claims that the provider exists."""
-        return any(held.provider for held in self.holdings_on(uuid).values())
+        """Return whether an owner claims that the provider exists."""
+        return any(held.provider for held in self.claims_on(uuid).values())
 
-    def others_on(self, provider: Provider) -> Holding:
-        """Return what this agent's provider has that none of its managers claims.
+    def others_on(self, provider: Provider) -> Claims:
+        """Return what this agent's provider has that none of its owners claims.
 
         Nothing for a provider without a row in the ledger, which is this agent's by its UUID.
         """
-        row = self.holdings_on(provider.uuid)
+        row = self.claims_on(provider.uuid)
         everything = everything_on(provider)._replace(aggregates=provider.aggregates)
         return everything.without(joined(row.values()))._replace(provider=False) if row else NONE
 
     def foreign_classes(self, provider: Provider) -> frozenset[str]:
-        """Return the classes of this agent's provider that none of its managers claims."""
+        """Return the classes of this agent's provider that none of its owners claims."""
         return self.others_on(provider).classes
 
     def seen_on(self, root: Provider | None) -> "Ledger":
         """Return the ledger with the claimed traits that ``root``, another service's, has now."""
         if root is None:
             return self
-        ours = joined(self.holdings_on(root.uuid).values()).traits & root.traits
+        ours = joined(self.claims_on(root.uuid).values()).traits & root.traits
         return replace(self, seen=self.seen | ours)
 
-    def adding(self, manager: str, uuid: str, holding: Holding) -> "Ledger":
-        """Return the ledger with claims of one manager added."""
-        before = self.holdings_on(uuid)
-        row = {**before, manager: before.get(manager, NONE).joined(holding)}
-        return replace(self, holders={**self.holders, uuid: row})
+    def adding(self, owner: str, uuid: str, claims: Claims) -> "Ledger":
+        """Return the ledger with claims of one owner added."""
+        before = self.claims_on(uuid)
+        row = {**before, owner: before.get(owner, NONE).joined(claims)}
+        return replace(self, claims={**self.claims, uuid: row})
 
     def with_restored(self, view: View, root: str) -> "Ledger":
         """Return the ledger with the removed claims that Placement has again, as RESTORED's."""
@@ -193,10 +193,10 @@ class Ledger:
                 continue
             now = view.generations.get(uuid, 0)
             if removed.generation is None or now <= removed.generation:
-                back = removed.holding.within(view.snapshot.providers[uuid])
+                back = removed.claims.within(view.snapshot.providers[uuid])
                 if now == removed.generation:  # old microversions set aggregates without a new one
                     back = back._replace(aggregates=NOTHING)
-                back = back.without(joined(ledger.holdings_on(uuid).values()))
+                back = back.without(joined(ledger.claims_on(uuid).values()))
                 ledger = ledger if back == NONE else ledger.adding(RESTORED, uuid, back)
         return ledger
 
@@ -215,25 +215,25 @@ class Ledger:
                 continue  # the provider was created or deleted since
             if now is None or old.generation is None or now >= old.generation:
                 removed[uuid] = old
-            elif (absent := old.holding.without(old.holding.within(provider))) != NONE:
+            elif (absent := old.claims.without(old.claims.within(provider))) != NONE:
                 removed[uuid] = Removed(now, absent)
         for uuid in (uuid for uuid in self.changed_since(before) if uuid != theirs):
-            row = before.holdings_on(uuid).items()
-            held = joined(held for manager, held in row if driver_of(manager) != AGENT)
-            gone = held.joined(removed.pop(uuid, Removed(None, NONE)).holding)
+            row = before.claims_on(uuid).items()
+            held = joined(held for owner, held in row if driver_of(owner) != AGENT)
+            gone = held.joined(removed.pop(uuid, Removed(None, NONE)).claims)
             gone = gone.without(gone.within(view.snapshot.get(uuid)))
-            gone = gone.without(joined(self.holdings_on(uuid).values()))
+            gone = gone.without(joined(self.claims_on(uuid).values()))
             if gone != NONE:
                 removed[uuid] = Removed(view.generations.get(uuid), gone)
         removed = dict(islice(removed.items(), max(0, len(removed) - MOST_REMOVED), None))
         return self if removed == self.removed else replace(self, removed=removed)
 
 
-def driver_of(manager: str) -> str:
+def driver_of(owner: str) -> str:
     """Return the driver of a source: ``driver:libvirt`` for ``driver:libvirt/pci``."""
-    return manager.partition("/")[0]
+    return owner.partition("/")[0]
 
 
-def manager_text(manager: str) -> str:
-    """Return a manager as messages name it: ``driver libvirt`` for ``driver:libvirt/pci``."""
-    return driver_of(manager).replace(":", " ")
+def owner_text(owner: str) -> str:
+    """Return an owner as messages name it: ``driver libvirt`` for ``driver:libvirt/pci``."""
+    return driver_of(owner).replace(":", " ")

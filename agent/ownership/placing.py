@@ -117,7 +117,7 @@ def freeing_names(observed: Snapshot, root: str, ledger: Ledger) -> Plan:
     """
     providers = observed.providers
     before = f"{providers[root].name}_"
-    below = (providers[uuid] for uuid in ledger.holders if uuid in providers)
+    below = (providers[uuid] for uuid in ledger.claims if uuid in providers)
     renames = [
         UpdateProvider(it.uuid, new, it.parent_uuid, old_name=it.name)
         for it in below

@@ -1,4 +1,4 @@
-"""Limits on the claims of managers, and claims that are this host's without a ledger.  Pure.
+"""Limits on the claims of owners, and claims that are this host's without a ledger.  Pure.
 
 - On this agent's own root everything, and below it on all providers but those that another
   service created.
@@ -12,14 +12,15 @@
 - Of what several hosts report of a sharing provider the least inventory and the first name hold;
   what is set again after a driver here has replaced it is replaced once a day.
 
-In attach mode ``agent.period.attach.agent_statement`` has what the agent itself asserts, and
-``agent.provider_config.asserted`` what provider files may.
+In attach mode ``agent.period.attach.AttachedRoot`` has what the agent itself asserts, and
+``Policy.may_describe`` what provider files may.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
+from agent.ownership.answers import Answers, Reported
 from agent.ownership.ledger import (
     AGENT,
     DRIVER,
@@ -29,15 +30,14 @@ from agent.ownership.ledger import (
     NOVA_COMPUTE,
     OWN_UUID,
     STATUS,
-    Holders,
-    Holding,
+    Claims,
+    ClaimsByOwner,
     Ledger,
     adopted_on,
     driver_of,
     joined,
-    manager_text,
+    owner_text,
 )
-from agent.ownership.statement import Assertion, Statements
 from reportclient.model import Inventory, Provider
 from reportclient.provider_tree import own_key
 from reportclient.snapshot import Snapshot
@@ -76,39 +76,39 @@ class ContestedNames:
 
     def waiting(self, now: float) -> frozenset[tuple[str, str]]:
         """Return the names that are not to be removed yet."""
-        return frozenset(denial for denial, each in self.removals.items() if now < each.until)
+        return frozenset(absence for absence, each in self.removals.items() if now < each.until)
 
-    def note_denied(
-        self, denials: Mapping[tuple[str, str], str], after: Snapshot, now: float, gap: float
+    def note_absent(
+        self, absences: Mapping[tuple[str, str], str], after: Snapshot, now: float, gap: float
     ) -> Iterator[tuple[str, str]]:
-        """Note which denied names ``after``, the acknowledged state, has; yield removed names.
+        """Note which absent names ``after``, the acknowledged state, has; yield removed names.
 
-        ``denials`` has the reason of each.  The next removal of the same name waits ``gap``
+        ``absences`` has the reason of each.  The next removal of the same name waits ``gap``
         seconds, each later one twice as long; that of a record waits a day.
         """
-        for denial, reason in denials.items():
-            if _has(after, denial):
-                if (removal := self.removals.get(denial)) is not None:
+        for absence, reason in absences.items():
+            if _has(after, absence):
+                if (removal := self.removals.get(absence)) is not None:
                     removal.is_set, removal.reason = True, reason
                 continue
-            if denial not in self.removals:
-                differs = " " in denial[1]  # of many hosts each would write its own in turn
-                self.removals[denial] = Removals(reason, MOST if differs else 0)
+            if absence not in self.removals:
+                differs = " " in absence[1]  # of many hosts each would write its own in turn
+                self.removals[absence] = Removals(reason, MOST if differs else 0)
                 if not differs:
-                    yield denial
-            removal = self.removals[denial]
+                    yield absence
+            removal = self.removals[absence]
             removal.until = now + min(DAY, gap * 2.0 ** min(removal.times, MOST))
             removal.times, removal.is_set = removal.times + 1, False
-        for denial in self.removals.keys() - denials.keys():
-            self.removals[denial].is_set = False
-            if _has(after, denial) or now > self.removals[denial].until + DAY:
-                del self.removals[denial]  # no driver denies it any more
+        for absence in self.removals.keys() - absences.keys():
+            self.removals[absence].is_set = False
+            if _has(after, absence) or now > self.removals[absence].until + DAY:
+                del self.removals[absence]  # no driver reports it absent any more
 
     def condition(self) -> str:
         """Return a text that names the first contested name; empty if there is none."""
         again = [
-            (denial, each.reason)
-            for denial, each in self.removals.items()
+            (absence, each.reason)
+            for absence, each in self.removals.items()
             if each.is_set and each.times >= REPORT_AFTER
         ]
         if not again:
@@ -121,8 +121,8 @@ class ContestedNames:
         )
 
 
-def _has(snapshot: Snapshot, denial: tuple[str, str]) -> bool:
-    uuid, name = denial
+def _has(snapshot: Snapshot, absence: tuple[str, str]) -> bool:
+    uuid, name = absence
     provider = snapshot.get(uuid)
     if provider is None:
         return False
@@ -163,37 +163,37 @@ class Policy:
     missed: frozenset[str] = frozenset()
     """Providers that nothing here reported in the period before."""
     released: bool = False
-    """Whether nothing is asserted any more, so that the root leaves too."""
+    """Whether nothing is claimed any more, so that the root leaves too."""
     keeps: bool = True
     """Whether a provider that leaves stays for the sake of what others have put there."""
     service_tag: str = ""
 
     def allowed(
-        self, manager: str, assertion: Assertion, observed: Snapshot, ledger: Ledger
-    ) -> tuple[Assertion | None, list[str]]:
-        """Return the part of an assertion that counts, and a reason for each part that does not."""
-        holding, wanted = assertion
-        before, held = observed.get(wanted.uuid), joined(ledger.holdings_on(wanted.uuid).values())
+        self, owner: str, reported: Reported, observed: Snapshot, ledger: Ledger
+    ) -> tuple[Reported | None, list[str]]:
+        """Return the part of a claim that counts, and a reason for each part that does not."""
+        claims, wanted = reported
+        before, held = observed.get(wanted.uuid), joined(ledger.claims_on(wanted.uuid).values())
         problems: list[str] = []
         if self.repeats_only:
-            is_agents = driver_of(manager) == AGENT and ledger.is_ours(wanted.uuid)
-            may = held.joined(Holding(traits=holding.traits)) if is_agents else held
-            holding = holding.without(holding.without(may))
-            if holding == NONE:
+            is_agents = driver_of(owner) == AGENT and ledger.is_ours(wanted.uuid)
+            may = held.joined(Claims(traits=claims.traits)) if is_agents else held
+            claims = claims.without(claims.without(may))
+            if claims == NONE:
                 return None, []
-        if driver_of(manager) != AGENT:
-            if DISABLED in holding.traits and (before is None or DISABLED not in before.traits):
-                who = manager_text(manager)
+        if driver_of(owner) != AGENT:
+            if DISABLED in claims.traits and (before is None or DISABLED not in before.traits):
+                who = owner_text(owner)
                 problems.append(f"{DISABLED} of {who} ignored: only the agent sets this trait")
-            holding = holding._replace(traits=holding.traits - self.only_the_agents)
+            claims = claims._replace(traits=claims.traits - self.only_the_agents)
         if before is None:
             is_second = wanted.parent_uuid is None and wanted.uuid != self.root
             if is_second and (why := self.second_root_refused(wanted)):
                 return None, [*problems, why]
-            return Assertion(holding, wanted), problems
-        if manager == FILES:  # a trait that another service has set stays that service's
-            holding = holding._replace(traits=holding.traits - (before.traits - held.traits))
-        counts, more = self.allowed_on(before, manager, Assertion(holding, wanted), ledger)
+            return Reported(claims, wanted), problems
+        if owner == FILES:  # a trait that another service has set stays that service's
+            claims = claims._replace(traits=claims.traits - (before.traits - held.traits))
+        counts, more = self.allowed_on(before, owner, Reported(claims, wanted), ledger)
         return counts, problems + more
 
     def second_root_refused(self, wanted: Provider) -> str:
@@ -206,20 +206,20 @@ class Policy:
         )
 
     def allowed_on(
-        self, before: Provider, manager: str, assertion: Assertion, ledger: Ledger
-    ) -> tuple[Assertion | None, list[str]]:
+        self, before: Provider, owner: str, reported: Reported, ledger: Ledger
+    ) -> tuple[Reported | None, list[str]]:
         """Return as :meth:`allowed` what counts on a provider that Placement has."""
         uuid, is_root = before.uuid, before.parent_uuid is None or before.uuid == self.root
         if uuid in self.foreign:
             why = "not changed: sharing provider of another service"
         elif is_root or not ledger.begun or ledger.is_ours(uuid):  # unknown without a ledger
-            return assertion, []
+            return reported, []
         else:
             why = (
                 "not changed: created by another service (to take it over: computectl adopt "
                 f"{uuid}, or ProviderTree.adopt in the driver)"
             )
-        return None, [why] if _differs(before, assertion) else []
+        return None, [why] if _differs(before, reported) else []
 
     def may_describe(self, uuid: str, ledger: Ledger) -> bool:
         """Return whether provider files may say something of an observed provider."""
@@ -231,7 +231,7 @@ class Policy:
 
     def may_move(self, uuid: str, ledger: Ledger) -> bool:
         """Return whether a reshape may move allocations from and to an observed provider."""
-        return uuid == self.root or (uuid not in self.foreign and uuid in ledger.holders)
+        return uuid == self.root or (uuid not in self.foreign and uuid in ledger.claims)
 
 
 class AttachedPolicy(Policy):
@@ -245,28 +245,28 @@ class AttachedPolicy(Policy):
         return "not created: [compute] root_provider = attach allows no other root provider"
 
     def allowed_on(
-        self, before: Provider, manager: str, assertion: Assertion, ledger: Ledger
-    ) -> tuple[Assertion | None, list[str]]:
+        self, before: Provider, owner: str, reported: Reported, ledger: Ledger
+    ) -> tuple[Reported | None, list[str]]:
         """Return what counts; on the root that is traits that its owner has not set."""
         if before.uuid in self.foreign or ledger.is_ours(before.uuid):
-            return super().allowed_on(before, manager, assertion, ledger)
-        (holding, wanted), problems = assertion, list[str]()
-        other = [name for name in sorted(holding.classes) if not _has_record(wanted, before, name)]
+            return super().allowed_on(before, owner, reported, ledger)
+        (claims, wanted), problems = reported, list[str]()
+        other = [name for name in sorted(claims.classes) if not _has_record(wanted, before, name)]
         if other:
             text = "not reported: another service owns this root and its inventory"
             problems.append(f"{', '.join(other)} {text}")
-        if holding.aggregates - before.aggregates:
+        if claims.aggregates - before.aggregates:
             problems.append("aggregates not changed: another service owns this root")
-        if before.uuid != self.root or manager == FILES:
+        if before.uuid != self.root or owner == FILES:
             return None, problems
-        # A trait that the root had before is its owner's, also if a driver asserts it.
-        held = ledger.holding_of(before.uuid, manager).traits
-        traits = holding.traits - (before.traits - held)
+        # A trait that the root had before is its owner's, also if a driver claims it.
+        held = ledger.claims_of(before.uuid, owner).traits
+        traits = claims.traits - (before.traits - held)
         removed = traits & ledger.seen - before.traits
         problems += [
             f"{name} not set again: the owner of this root removed it" for name in sorted(removed)
         ]
-        return Assertion(Holding(traits=traits - removed), wanted), problems
+        return Reported(Claims(traits=traits - removed), wanted), problems
 
     def may_describe(self, uuid: str, ledger: Ledger) -> bool:
         """Return whether this agent created the provider: the rest is the other service's."""
@@ -281,15 +281,15 @@ class AttachedPolicy(Policy):
         return uuid != self.root and super().may_move(uuid, ledger)
 
 
-def _differs(before: Provider, assertion: Assertion) -> bool:
-    """Return whether an assertion would change the observed provider."""
-    holding, wanted = assertion.holding, assertion.provider
-    if holding.within(before) != holding or not all(
-        _has_record(wanted, before, name) for name in holding.classes
+def _differs(before: Provider, reported: Reported) -> bool:
+    """Return whether a claim would change the observed provider."""
+    claims, wanted = reported.claims, reported.provider
+    if claims.within(before) != claims or not all(
+        _has_record(wanted, before, name) for name in claims.classes
     ):
         return True
     placed = (wanted.name, wanted.parent_uuid) == (before.name, before.parent_uuid)
-    return holding.provider and not (placed and before.inventory.keys() <= wanted.inventory.keys())
+    return claims.provider and not (placed and before.inventory.keys() <= wanted.inventory.keys())
 
 
 def _has_record(wanted: Provider, before: Provider, name: str) -> bool:
@@ -299,7 +299,7 @@ def _has_record(wanted: Provider, before: Provider, name: str) -> bool:
 
 
 def with_unrecorded_claims(
-    ledger: Ledger, observed: Snapshot, answers: Statements, policy: Policy
+    ledger: Ledger, observed: Snapshot, answers: Answers, policy: Policy
 ) -> Ledger:
     """Return the ledger with the claims that no ledger has, but that are this host's.
 
@@ -308,36 +308,36 @@ def with_unrecorded_claims(
     - In a takeover from nova-compute: all classes of the providers whose inventory a driver sets,
       since in Nova an inventory belongs to the service that reports it.  Classes that the driver
       leaves out are removed.
-    - Providers that a driver adopts, unless a manager here owns them: see ``adopted_on``.
+    - Providers that a driver adopts, unless an owner here owns them: see ``adopted_on``.
     - A root that is released, with all classes and the agent's traits.
     """
     if policy.repeats_only:
         return ledger
-    more: dict[str, Holders] = {}
-    names = {driver_of(each.manager).removeprefix(DRIVER) for each in answers.statements} | {""}
-    reported = NOTHING.union(*(statement.inventoried for statement in answers.statements))
+    more: dict[str, ClaimsByOwner] = {}
+    names = {driver_of(each.owner).removeprefix(DRIVER) for each in answers.in_order} | {""}
+    reported = NOTHING.union(*(answer.sets_inventory for answer in answers.in_order))
     taken_over = reported if policy.takes_over and not ledger.begun else NOTHING
-    unclaimed = observed.providers.keys() - ledger.holders.keys()
+    unclaimed = observed.providers.keys() - ledger.claims.keys()
     new = taken_over | unclaimed
     for uuid in (uuid for uuid in observed.providers if uuid in new):
         if observed.root_of(uuid) != policy.root:
             continue
-        provider, row = observed.providers[uuid], dict(ledger.holdings_on(uuid))
+        provider, row = observed.providers[uuid], dict(ledger.claims_on(uuid))
         if uuid in taken_over and row.keys() <= {AGENT, STATUS, FILES}:
-            row[NOVA_COMPUTE] = Holding(classes=frozenset(provider.inventory))
+            row[NOVA_COMPUTE] = Claims(classes=frozenset(provider.inventory))
         key = own_key(policy.root, uuid, provider.name, names)
         if uuid in unclaimed and (policy.released if uuid == policy.root else key is not None):
             classes = NOTHING if uuid in reported else frozenset(provider.inventory)
             traits = policy.agent_traits if uuid == policy.root else NOTHING
-            row[OWN_UUID] = Holding(True, classes, traits)
+            row[OWN_UUID] = Claims(True, classes, traits)
         more[uuid] = row
     # In attach mode the other service still manages the providers that it created.
-    for statement in answers.statements if policy.owns_root else ():
-        for uuid in statement.adopted & observed.providers.keys():
-            row = dict(more.get(uuid, ledger.holdings_on(uuid)))
+    for answer in answers.in_order if policy.owns_root else ():
+        for uuid in answer.adopted & observed.providers.keys():
+            row = dict(more.get(uuid, ledger.claims_on(uuid)))
             if not any(held.provider for held in row.values()):
-                held = row.get(statement.manager, NONE)
-                row[statement.manager] = held.joined(adopted_on(observed.providers[uuid]))
+                held = row.get(answer.owner, NONE)
+                row[answer.owner] = held.joined(adopted_on(observed.providers[uuid]))
                 more[uuid] = row
-    more = {uuid: row for uuid, row in more.items() if row != ledger.holdings_on(uuid)}
-    return replace(ledger, holders={**ledger.holders, **more}) if more else ledger
+    more = {uuid: row for uuid, row in more.items() if row != ledger.claims_on(uuid)}
+    return replace(ledger, claims={**ledger.claims, **more}) if more else ledger

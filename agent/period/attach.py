@@ -22,7 +22,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from agent.ownership.ledger import ADOPTED, AGENT, STATUS, Holding, Ledger
+from agent.ownership.answers import Answer, Answers
+from agent.ownership.ledger import ADOPTED, AGENT, STATUS, Claims, Ledger
 from agent.ownership.placing import is_marked, name_outside
 from agent.ownership.policy import (
     MANAGED_BY_NOVA,
@@ -30,7 +31,6 @@ from agent.ownership.policy import (
     Policy,
     with_unrecorded_claims,
 )
-from agent.ownership.statement import Statement, Statements
 from agent.period.traits import AgentTraits
 from reportclient.model import Provider
 from reportclient.plan import DeleteProvider, Plan
@@ -79,22 +79,22 @@ class OwnRoot:
 
     def outside(self, ledger: Ledger, observed: Snapshot) -> set[str]:
         """Return the UUIDs of this agent's providers that may be outside of the root's tree."""
-        return ledger.holders.keys() & {*observed.children(None)}
+        return ledger.claims.keys() & {*observed.children(None)}
 
     def hidden(self, observed: Snapshot) -> frozenset[str]:
         """Return the UUIDs of the providers that drivers are not shown."""
         return frozenset()
 
-    def with_agent(
+    def with_agents_answer(
         self,
-        statements: Statements,
+        answers: Answers,
         traits: AgentTraits,
         observed: Snapshot,
         ledger: Ledger,
         policy: Policy,
-    ) -> Statements:
-        """Return the drivers' and files' statements, and those of the agent itself."""
-        return traits.added_to(statements, observed)
+    ) -> Answers:
+        """Return the drivers' and files' answers, and those of the agent itself."""
+        return traits.added_to(answers, observed)
 
     def with_next_steps(
         self, observed: Snapshot, desired: Snapshot, wait: float | None, now: float
@@ -117,8 +117,8 @@ class AttachedRoot(OwnRoot):
         """Return it with only the owner traits of a root that was this agent's: they go."""
         if not saved.is_ours(root):
             return saved, ""
-        rows = {**saved.holders, root: {ADOPTED: Holding(traits=owners)}}
-        return replace(saved, holders=rows), (
+        rows = {**saved.claims, root: {ADOPTED: Claims(traits=owners)}}
+        return replace(saved, claims=rows), (
             "from own to attach: nova-compute now reports the root provider, this agent only "
             "children of it. To hand back the whole host to nova-compute, run computectl retire "
             "--hand-back"
@@ -130,7 +130,7 @@ class AttachedRoot(OwnRoot):
 
     def outside(self, ledger: Ledger, observed: Snapshot) -> set[str]:
         """Return all: this agent itself takes children out of the tree."""
-        return set(ledger.holders)
+        return set(ledger.claims)
 
     def hidden(self, observed: Snapshot) -> frozenset[str]:
         """Return the UUIDs of the removed children.
@@ -145,20 +145,20 @@ class AttachedRoot(OwnRoot):
                 hidden.update(below.uuid for below in observed.walk(child.uuid))
         return frozenset(hidden)
 
-    def with_agent(
+    def with_agents_answer(
         self,
-        statements: Statements,
+        answers: Answers,
         traits: AgentTraits,
         observed: Snapshot,
         ledger: Ledger,
         policy: Policy,
-    ) -> Statements:
+    ) -> Answers:
         """Add only that COMPUTE_MANAGED_PCI_DEVICE is on no provider of this agent's own."""
-        ledger = with_unrecorded_claims(ledger, observed, statements, policy)
-        ours = (uuid for uuid in ledger.holders if ledger.is_ours(uuid) and uuid in observed)
-        denied = Holding(traits=frozenset({MANAGED_BY_NOVA}))
-        own = Statement(AGENT, denied=dict.fromkeys(ours, denied))
-        return statements.with_answer((own,), frozenset({AGENT, STATUS}))
+        ledger = with_unrecorded_claims(ledger, observed, answers, policy)
+        ours = (uuid for uuid in ledger.claims if ledger.is_ours(uuid) and uuid in observed)
+        absent = Claims(traits=frozenset({MANAGED_BY_NOVA}))
+        own = Answer(AGENT, absent=dict.fromkeys(ours, absent))
+        return answers.with_answer((own,), frozenset({AGENT, STATUS}))
 
     def with_next_steps(
         self, observed: Snapshot, desired: Snapshot, wait: float | None, now: float

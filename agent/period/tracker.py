@@ -1,7 +1,7 @@
 """The tracker of one root.  A cycle reads, asks, decides, remembers and writes: ``Tracker.once``.
 
 Nova's resource tracker does this in ``_update_to_placement``.  What a cycle calls stands below it
-in the order in which it happens; what it decides with is pure (:mod:`agent.ownership.settle`,
+in the order in which it happens; what it decides with is pure (:mod:`agent.ownership.reconcile`,
 :mod:`reportclient.diff`).
 """
 
@@ -14,17 +14,17 @@ from functools import partial
 from itertools import chain
 from typing import Any, TypeVar, TypeVarTuple
 
-from agent.ownership.ledger import ADOPTED, DRIVER, FILES, NOVA_COMPUTE, Ledger, driver_of, joined
-from agent.ownership.placing import freeing_names
-from agent.ownership.policy import DISABLED, ContestedNames, Policy
-from agent.ownership.settle import Denial, Settled, settle
-from agent.ownership.statement import (
-    DriverStatements,
-    Statements,
-    driver_statements,
+from agent.ownership.answers import (
+    Answers,
+    DriverAnswer,
+    driver_answer,
     with_moved_classes,
     without_moved_classes,
 )
+from agent.ownership.ledger import ADOPTED, DRIVER, FILES, NOVA_COMPUTE, Ledger, driver_of, joined
+from agent.ownership.placing import freeing_names
+from agent.ownership.policy import DISABLED, ContestedNames, Policy
+from agent.ownership.reconcile import Absence, Reconciled, reconcile
 from agent.period.attach import OwnRoot, delete_orphans, root_awaited
 from agent.period.rules import Rules
 from agent.period.traits import (
@@ -35,7 +35,7 @@ from agent.period.traits import (
     other_reporters,
     tags_of_others,
 )
-from agent.provider_config.asserted import asserted
+from agent.provider_config.answer import files_answer
 from agent.provider_config.files import ProviderFiles
 from agent.reporting.changes import undone
 from agent.reporting.reports import Occasion, Report
@@ -88,7 +88,7 @@ class LastResults:
     providers in which nothing changed settles none of them.
     """
 
-    statements: dict[str, DriverStatements] = field(default_factory=dict)
+    answers: dict[str, DriverAnswer] = field(default_factory=dict)
     """By driver; a change of few providers is computed from these."""
     _results: dict[str, tuple[object, Any]] = field(default_factory=dict)
 
@@ -130,7 +130,7 @@ class Tracker:
     freed: tuple[Operation, ...] = ()
     """What :meth:`free_name` wrote, for the report of the period that follows."""
     released: bool = False
-    """Whether nothing is asserted, so that all that was reported is removed."""
+    """Whether nothing is claimed, so that all that was reported is removed."""
     keeps: bool = True
     """Whether what others have put on a provider keeps it (``Policy.keeps``)."""
     unallocated: str = ""
@@ -257,10 +257,10 @@ class Tracker:
         finally:  # also after a conflict, or if the details of an error could not be read
             root = self.view.snapshot.get(self.uuid)
             self.ledger = self.root_rules.with_seen(self.ledger, root)
-        gap, denials = self.rules.verify_every or VERIFY_EVERY, decision.denials
-        for uuid, name in self.contested.note_denied(denials, self.view.snapshot, api.now, gap):
+        gap, absences = self.rules.verify_every or VERIFY_EVERY, decision.absences
+        for uuid, name in self.contested.note_absent(absences, self.view.snapshot, api.now, gap):
             text, provider = "Node %s: removed %s from provider %s: %s", before.providers[uuid]
-            LOG.info(text, self.node, name, provider.name, denials[uuid, name])
+            LOG.info(text, self.node, name, provider.name, absences[uuid, name])
         if self.view.restored and outcome.stopped_by is None and (was_read or not self.unallocated):
             self._look_for_allocations(api)  # 1 GET where all guests have one
         report = self._report(decision, outcome)
@@ -272,7 +272,7 @@ class Tracker:
     def _read(self, api: API, now: float) -> None:
         """Read Placement if it is time, and note whether another service reports the root too.
 
-        If it is unreachable and the view is certain, the period goes on with the view; an collected in
+        If it is unreachable and the view is certain, the period goes on with the view; an answer in
         a wrong form ends it.
         """
         before = self.view.snapshot
@@ -293,7 +293,7 @@ class Tracker:
     def _decide(
         self, api: API, now: float, disabled: bool | None, *, repeats_only: bool = False
     ) -> "Decision":
-        """Call the drivers, settle what all managers assert, and plan; the ledger is replaced.
+        """Call the drivers, reconcile what all owners claim, and plan; the ledger is replaced.
 
         ``disabled`` is the service status, ``None`` if unknown.  With ``repeats_only`` nothing new
         is claimed.
@@ -312,30 +312,30 @@ class Tracker:
         queries = DriverQueries(drivers, self.node, view, shown, ledger, policy, hidden, self.last)
         collected = queries.collect(api, may_reshape)
         if collected.allocations is not None and not (ledger.begun or policy.takes_over):
-            moved_classes = with_moved_classes(ledger, view.snapshot, collected.statements)
+            moved_classes = with_moved_classes(ledger, view.snapshot, collected.answers)
             queries = replace(queries, ledger=moved_classes)
 
         all_failed = len(collected.errors) == len(self.drivers) and not self.released
         if all_failed and self.uuid not in view.snapshot:
             decision = Decision(collected, Plan())  # a new host, and all drivers failed
         else:
-            settled = self._settled(queries, collected, now, disabled)
+            reconciled = self._settled(queries, collected, now, disabled)
             moved: Allocations | None = None
             if collected.allocations is not None:
                 try:
-                    moved = collected.moved(view.snapshot, settled, policy)
+                    moved = collected.moved(view.snapshot, reconciled, policy)
                 except AllocationsBroken as err:
                     failed = ReshapeFailed(f"node {self.node}: {err}")
                     collected = queries.collect_without_reshape(failed, may_reshape)
-                    settled = self._settled(queries, collected, now, disabled)
+                    reconciled = self._settled(queries, collected, now, disabled)
             in_use = used_providers(collected.allocations or {})
-            plan = diff(view.snapshot, settled.desired, moved, names=view.names, in_use=in_use)
-            kept = (DeleteProvider(uuid, why) for uuid, why in settled.kept.items())
-            operations, problems = (*plan, *kept), (*plan.problems, *settled.problems)
+            plan = diff(view.snapshot, reconciled.desired, moved, names=view.names, in_use=in_use)
+            kept = (DeleteProvider(uuid, why) for uuid, why in reconciled.kept.items())
+            operations, problems = (*plan, *kept), (*plan.problems, *reconciled.problems)
             plan = replace(plan, operations=operations, problems=problems)
             theirs = None if policy.owns_root else self.uuid
-            ledger = settled.ledger.with_removed_since(ledger, view, theirs)
-            decision = Decision(collected, plan, settled.denials)
+            ledger = reconciled.ledger.with_removed_since(ledger, view, theirs)
+            decision = Decision(collected, plan, reconciled.absences)
         self.ledger = ledger
         for name in collected.reshape_pending:
             refusals.failed_reshape = collected.errors.get(name, refusals.failed_reshape)
@@ -367,38 +367,38 @@ class Tracker:
 
     def _settled(
         self, queries: "DriverQueries", collected: "Collected", now: float, disabled: bool | None
-    ) -> Settled:
-        """Settle what drivers, provider files and the agent assert; drained classes that nobody
+    ) -> Reconciled:
+        """Reconcile what drivers, provider files and the agent claim; drained classes that nobody
         has set stay drained.
         """
         observed, ledger, policy = queries.observed, queries.ledger, queries.policy
-        statements, problems = collected.statements, tuple[Problem, ...]()
+        answers, problems = collected.answers, tuple[Problem, ...]()
         if not self.released:
-            statements, problems = self._with_files_and_agent(queries, collected, disabled)
-        settled = self.last.result_of("all", settle, observed, ledger, statements, policy)
-        is_set = partial(settled.is_set, statements)
-        desired = self.view.with_drained(settled.desired, is_set)
+            answers, problems = self._with_files_and_agent(queries, collected, disabled)
+        reconciled = self.last.result_of("all", reconcile, observed, ledger, answers, policy)
+        is_set = partial(reconciled.is_set, answers)
+        desired = self.view.with_drained(reconciled.desired, is_set)
         wait = self.rules.child_wait
         desired = self.root_rules.with_next_steps(observed, desired, wait, now)
-        return replace(settled, desired=desired, problems=(*settled.problems, *problems))
+        return replace(reconciled, desired=desired, problems=(*reconciled.problems, *problems))
 
     def _with_files_and_agent(
         self, queries: "DriverQueries", collected: "Collected", disabled: bool | None
-    ) -> tuple[Statements, tuple[Problem, ...]]:
-        """Return the statements of all managers, and what provider files ask in vain."""
+    ) -> tuple[Answers, tuple[Problem, ...]]:
+        """Return the answers of all owners, and what provider files ask in vain."""
         observed, ledger, policy = queries.observed, queries.ledger, queries.policy
-        statements, entries = collected.statements, self.provider_files.entries
+        answers, entries = collected.answers, self.provider_files.entries
         problems: tuple[Problem, ...] = ()
         if entries is None:  # the files can't be read
-            statements = statements.with_answer(silent=frozenset({FILES}))
+            answers = answers.with_answer(unanswered=frozenset({FILES}))
         else:
             described = observed
             if entries.all():  # they describe providers that drivers may only be about to create
-                made = self.last.result_of("drivers", settle, observed, ledger, statements, policy)
+                made = self.last.result_of("drivers", reconcile, observed, ledger, answers, policy)
                 described = made.desired
-            statement, problems, met = asserted(entries, described, policy, ledger)
-            self.provider_files.record_met(self.uuid, met)
-            statements = statements.with_answer((statement,))
+            answer, problems, matched = files_answer(entries, described, policy, ledger)
+            self.provider_files.record_matched(self.uuid, matched)
+            answers = answers.with_answer((answer,))
         traits = AgentTraits(
             host=Provider(self.uuid, self.node),
             capabilities=[loaded.capabilities() for loaded in self.drivers],
@@ -407,8 +407,8 @@ class Tracker:
             images_excluded=self.rules.images_excluded,
             service_tag=self.service_tag,
         )
-        statements = self.root_rules.with_agent(statements, traits, observed, ledger, policy)
-        return statements, problems
+        answers = self.root_rules.with_agents_answer(answers, traits, observed, ledger, policy)
+        return answers, problems
 
     def _look_for_allocations(self, api: Counting) -> None:
         """Note the guests that have no allocation: what they use is offered again.
@@ -502,39 +502,39 @@ class Tracker:
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """The statements of all drivers of a node.
+    """The answers of all drivers of a node.
 
     ``allocations`` are those after a reshape, ``None`` without one; ``allocations_before`` those
     before it.  ``errors`` is by driver name.  ``reshape_pending`` names the drivers that need a
     reshape that is not done now.
     """
 
-    statements: Statements = field(default_factory=Statements)
+    answers: Answers = field(default_factory=Answers)
     allocations: Allocations | None = None
     errors: Mapping[str, BaseException] = field(default_factory=dict)
     reshape_pending: tuple[str, ...] = ()
     allocations_before: Allocations | None = None
 
-    def moved(self, observed: Snapshot, settled: Settled, policy: Policy) -> Allocations:
+    def moved(self, observed: Snapshot, reconciled: Reconciled, policy: Policy) -> Allocations:
         """Return the allocations that the reshape changes.
 
         :raises AllocationsBroken: they were lost, or another service owns a provider.
         """
         before, after = self.allocations_before, self.allocations
         assert before is not None and after is not None
-        ledger, providers = settled.before, observed.providers.items()
+        ledger, providers = reconciled.before, observed.providers.items()
         foreign = {uuid: it.name for uuid, it in providers if not policy.may_move(uuid, ledger)}
-        affected = Affected.between(observed, settled.desired)
+        affected = Affected.between(observed, reconciled.desired)
         return moved_allocations(before, after, affected, foreign)
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The plan of one period and its answers; ``denials`` are those of the settlement."""
+    """The plan of one period and its answers; ``absences`` are those of the reconciliation."""
 
     collected: Collected
     plan: Plan
-    denials: Mapping[Denial, str] = field(default_factory=dict)
+    absences: Mapping[Absence, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -573,9 +573,7 @@ class DriverQueries:
                 return self.collect_without_reshape(again, may_reshape)
         return replace(second, allocations=moved, allocations_before=before)
 
-    def collect_without_reshape(
-        self, err: BaseException, may_reshape: Container[str]
-    ) -> Collected:
+    def collect_without_reshape(self, err: BaseException, may_reshape: Container[str]) -> Collected:
         """Call all drivers once more, without allocations; ``err`` is why the reshape failed.
 
         The answers before the reshape would be older than those that a driver gave since.
@@ -584,18 +582,16 @@ class DriverQueries:
         failed = {name: err for name in collected.reshape_pending if name in may_reshape}
         return replace(collected, errors={**collected.errors, **failed})
 
-    def _call_each(
-        self, allocations: Allocations | None, moving: Sequence[str] = ()
-    ) -> Collected:
+    def _call_each(self, allocations: Allocations | None, moving: Sequence[str] = ()) -> Collected:
         """Call all drivers, those in ``moving`` with the allocations."""
-        so_far = Statements(order=tuple(DRIVER + loaded.name for loaded in self.drivers))
+        so_far = Answers(order=tuple(DRIVER + loaded.name for loaded in self.drivers))
         errors: dict[str, BaseException] = {}
         pending = []
         for loaded in self.drivers:
-            manager = DRIVER + loaded.name
+            owner = DRIVER + loaded.name
             needs_reshape = False
             try:
-                tree = self._tree(manager, so_far)
+                tree = self._tree(owner, so_far)
                 try:
                     given = allocations if loaded.name in moving else None
                     loaded.update_provider_tree(tree, self.node, given)
@@ -605,38 +601,38 @@ class DriverQueries:
                 # In the try block: a thread of the driver may still be editing the tree.
                 for claims in tree.claims.values() if loaded.name in moving else ():
                     claims.missing.clear()  # what it had moves in this reshape
-                last = self.last.statements.get(manager)
-                answered = driver_statements(manager, tree, self.ledger, last, self.view.drained)
+                last = self.last.answers.get(owner)
+                answered = driver_answer(owner, tree, self.ledger, last, self.view.drained)
             except (Exception, SystemExit) as err:  # noqa: BLE001  the agent lives on
                 errors[loaded.name] = err
-                so_far = so_far.with_answer(silent=frozenset({manager}))
+                so_far = so_far.with_answer(unanswered=frozenset({owner}))
                 continue
-            self.last.statements[manager] = answered
-            statements, silent = answered.statements, answered.silent
+            self.last.answers[owner] = answered
+            answers, unanswered = answered.answers, answered.unanswered
             if needs_reshape:
                 pending.append(loaded.name)
-                statements = tuple(without_moved_classes(each, self.ledger) for each in statements)
-                silent |= {manager}  # what it left out is not removed
-            so_far = so_far.with_answer(statements, silent)
+                answers = tuple(without_moved_classes(each, self.ledger) for each in answers)
+                unanswered |= {owner}  # what it left out is not removed
+            so_far = so_far.with_answer(answers, unanswered)
         return Collected(so_far, None, errors, tuple(pending))
 
-    def _tree(self, manager: str, so_far: Statements) -> ProviderTree:
-        """Return the tree for a driver, with the statements of the drivers before it."""
+    def _tree(self, owner: str, so_far: Answers) -> ProviderTree:
+        """Return the tree for a driver, with the answers of the drivers before it."""
         tree = ProviderTree(self.observed)
         if not tree.exists(self.policy.root):
             tree.new_root(self.node, self.policy.root)
         tree.rename(self.policy.root, self.node)
         whole, ledger, result_of = tree.freeze(), self.ledger, self.last.result_of
-        if so_far.statements:
+        if so_far.in_order:
             waiting = frozenset(so_far.order) - so_far.answered()
             before = replace(so_far, waiting=waiting)
-            settled = result_of(f"before {manager}", settle, whole, ledger, before, self.policy)
-            whole, ledger = settled.desired, settled.ledger
-        shown = result_of(f"shown to {manager}", snapshot_for_driver, manager, whole, ledger)
+            reconciled = result_of(f"before {owner}", reconcile, whole, ledger, before, self.policy)
+            whole, ledger = reconciled.desired, reconciled.ledger
+        shown = result_of(f"shown to {owner}", snapshot_for_driver, owner, whole, ledger)
         shown = shown.with_changes(dict.fromkeys(self.hidden))
 
         def reported_by(source: str) -> frozenset[str]:
-            holder = f"{manager}/{source}" if source else manager
+            holder = f"{owner}/{source}" if source else owner
             return self.ledger.reported_by(holder, self.policy.root)
 
         return ProviderTree(shown, self.view.generations, whole, reported_by)
@@ -654,17 +650,17 @@ class DriverQueries:
 
 
 def snapshot_for_driver(driver: str, whole: Snapshot, ledger: Ledger) -> Snapshot:
-    """Return ``whole`` without classes, traits and aggregates that only other managers claim."""
+    """Return ``whole`` without classes, traits and aggregates that only other owners claim."""
     # What nova-compute had, and what an operator adopted, is shown to every driver.
     every = (NOVA_COMPUTE, ADOPTED)
-    own_managers = {it for it in ledger.managers() if driver_of(it) == driver or it in every}
+    own_owners = {it for it in ledger.owners() if driver_of(it) == driver or it in every}
     changed = {}
-    for uuid, row in ledger.holders.items():
-        if own_managers.issuperset(row) or uuid not in whole:
+    for uuid, row in ledger.claims.items():
+        if own_owners.issuperset(row) or uuid not in whole:
             continue
         provider = whole.providers[uuid]
-        own = joined(held for manager, held in row.items() if manager in own_managers)
-        others = joined(held for manager, held in row.items() if manager not in own_managers)
+        own = joined(held for owner, held in row.items() if owner in own_owners)
+        others = joined(held for owner, held in row.items() if owner not in own_owners)
         hidden, inventory = others.without(own), provider.inventory
         changed[uuid] = replace(
             provider,

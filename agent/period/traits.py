@@ -14,9 +14,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from agent.ownership.ledger import AGENT, STATUS, Holding
+from agent.ownership.answers import Answer, Answers, Reported
+from agent.ownership.ledger import AGENT, STATUS, Claims
 from agent.ownership.policy import DISABLED
-from agent.ownership.statement import Assertion, Statement, Statements
 from reportclient.model import Provider
 from reportclient.snapshot import Snapshot
 
@@ -72,8 +72,8 @@ class AgentTraits:
     images_excluded: Iterable[str] = ()
     service_tag: str = ""
 
-    def added_to(self, drivers: Statements, observed: Snapshot) -> Statements:
-        """Return the statements with the agent's own: the root and its traits, and owner traits.
+    def added_to(self, drivers: Answers, observed: Snapshot) -> Answers:
+        """Return the answers with the agent's own: the root and its traits, and owner traits.
 
         The host has a capability if one of its drivers has it.  The trait of a capability that no
         driver names stays as it is, and COMPUTE_STATUS_DISABLED does so while the status is
@@ -86,24 +86,24 @@ class AgentTraits:
         owned, before, tag = frozenset(self.owners), observed.get(self.host.uuid), self.service_tag
         present = owned | able | ({COMPUTE_NODE, tag} - {""})
         others = tags_of_others(before.traits if tag and before else (), tag)
-        assertions = {self.host.uuid: Assertion(Holding(provider=True, traits=present), self.host)}
+        reported = {self.host.uuid: Reported(Claims(provider=True, traits=present), self.host)}
         roots = [observed.providers[uuid] for uuid in observed.children(None)]
         roots = [provider for provider in roots if identifying_traits(owned) & provider.traits]
-        for statement in drivers.statements:
-            asserted = statement.assertions.values()
+        for answer in drivers.in_order:
+            asserted = answer.reported.values()
             roots += [each.provider for each in asserted if each.provider.parent_uuid is None]
         for provider in roots:
             if provider.uuid != self.host.uuid:
-                assertions[provider.uuid] = Assertion(Holding(traits=owned), provider)
-        denied = Holding(traits=frozenset(named_traits - able) | others)
-        own = Statement(AGENT, assertions, denied={self.host.uuid: denied})
-        status = Holding(traits=frozenset({DISABLED}))
+                reported[provider.uuid] = Reported(Claims(traits=owned), provider)
+        absent = Claims(traits=frozenset(named_traits - able) | others)
+        own = Answer(AGENT, reported, absent={self.host.uuid: absent})
+        status = Claims(traits=frozenset({DISABLED}))
         if self.disabled is None:
             return drivers.with_answer((own,), frozenset({STATUS}))
         if self.disabled:
-            switch = Statement(STATUS, {self.host.uuid: Assertion(status, self.host)})
+            switch = Answer(STATUS, {self.host.uuid: Reported(status, self.host)})
         else:
-            switch = Statement(STATUS, denied={self.host.uuid: status})
+            switch = Answer(STATUS, absent={self.host.uuid: status})
         return drivers.with_answer((own, switch))
 
 

@@ -89,7 +89,7 @@ class ProviderFiles:
     warnings: tuple[Diagnostic, ...] = ()
     entries: Entries | None = field(default_factory=Entries)
     """The entries in use; ``None`` if there are no valid files."""
-    _met: dict[str, frozenset[Key]] = field(default_factory=dict)
+    _matched: dict[str, frozenset[Key]] = field(default_factory=dict)
     _warned: set[Key] = field(default_factory=set)
 
     @classmethod
@@ -144,9 +144,9 @@ class ProviderFiles:
 
     # -- entries whose provider does not exist
 
-    def record_met(self, root: str, met: frozenset[Key]) -> None:
+    def record_matched(self, root: str, matched: frozenset[Key]) -> None:
         """Record which entries have a provider in the tree of ``root``."""
-        self._met[root] = met
+        self._matched[root] = matched
 
     def warn_unmatched(self, roots: Collection[str], reports: Sequence[Report]) -> None:
         """Log the entries without a provider, each once until its provider has existed."""
@@ -168,10 +168,10 @@ class ProviderFiles:
 
     def _unmatched(self, roots: Collection[str]) -> list[Entry] | None:
         """Return entries whose provider is in no tree; ``None`` until each tree was recorded."""
-        if not roots or not self._met.keys() >= set(roots):
+        if not roots or not self._matched.keys() >= set(roots):
             return None
         explicit = () if self.entries is None else self.entries.explicit
-        met = frozenset[Key]().union(*(self._met[root] for root in roots))
+        met = frozenset[Key]().union(*(self._matched[root] for root in roots))
         return [entry for entry in explicit if entry.key not in met]
 
 

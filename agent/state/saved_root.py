@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.ownership.ledger import Holding, Ledger, Removed
+from agent.ownership.ledger import Claims, Ledger, Removed
 from agent.state import files
 from agent.state.document import Damaged, Document, Unusable
 from reportclient.model import canonical_uuid
@@ -151,11 +151,11 @@ def _ledger_row(ledger: Ledger) -> dict[str, Any] | None:
         "seen": sorted(ledger.seen),
         "leaving": sorted(ledger.leaving),
         "holders": {
-            uuid: {manager: _holding_row(held) for manager, held in claims.items()}
-            for uuid, claims in ledger.holders.items()
+            uuid: {owner: _holding_row(held) for owner, held in claims.items()}
+            for uuid, claims in ledger.claims.items()
         },
         "removed": {
-            uuid: [claims.generation, _holding_row(claims.holding)]
+            uuid: [claims.generation, _holding_row(claims.claims)]
             for uuid, claims in ledger.removed.items()
         },
     }
@@ -166,7 +166,7 @@ def _ledger_from(row: Mapping[str, Any] | None) -> Ledger:
         return Ledger()
     holders = {
         canonical_uuid(uuid, "provider"): {
-            str(manager): _holding(held) for manager, held in claims.items()
+            str(owner): _holding(held) for owner, held in claims.items()
         }
         for uuid, claims in row["holders"].items()
     }
@@ -177,14 +177,14 @@ def _ledger_from(row: Mapping[str, Any] | None) -> Ledger:
     return Ledger(holders, _names(row["seen"]), True, removed, _names(row["leaving"]))
 
 
-def _holding_row(held: Holding) -> dict[str, Any]:
+def _holding_row(held: Claims) -> dict[str, Any]:
     row: dict[str, Any] = {"provider": True} if held.provider else {}
     kinds = zip(_KINDS, held[1:], strict=True)
     return row | {kind: sorted(names) for kind, names in kinds if names}
 
 
-def _holding(row: Mapping[str, Any]) -> Holding:
-    return Holding(row.get("provider") is True, *(_names(row.get(kind, ())) for kind in _KINDS))
+def _holding(row: Mapping[str, Any]) -> Claims:
+    return Claims(row.get("provider") is True, *(_names(row.get(kind, ())) for kind in _KINDS))
 
 
 def _generation(value: Any) -> int | None:

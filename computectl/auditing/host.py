@@ -12,7 +12,7 @@ from itertools import groupby
 from agent.ownership.ledger import Ledger, joined
 from agent.ownership.policy import DISABLED
 from agent.period.traits import tag_of
-from agent.provider_config.asserted import asserted
+from agent.provider_config.answer import files_answer
 from agent.provider_config.entries import Entries
 from agent.provider_config.files import ProviderFiles
 from agent.registry.checks import Report
@@ -103,12 +103,12 @@ class HostAudit:
         files.load_files()
         entries = files.entries or Entries()
         # A trait that was there before it was declared is not in the ledger.
-        declared = asserted(entries, tree, policy, ledger).statement.assertions
+        declared = files_answer(entries, tree, policy, ledger).answer.reported
         for provider in providers:
             if provider.uuid == root and not policy.owns_root:
                 continue  # the root belongs to nova-compute
             entry = declared.get(provider.uuid)
-            traits = frozenset[str]() if entry is None else entry.holding.traits
+            traits = frozenset[str]() if entry is None else entry.claims.traits
             self.audit.add(OWNERSHIP, unowned(provider, ledger, traits), provider.uuid)
 
     def _record(self, trees: dict[str, Snapshot]) -> None:
@@ -161,7 +161,7 @@ class HostAudit:
 
 
 def unowned(provider: Provider, ledger: Ledger, declared: frozenset[str]) -> Iterator[Condition]:
-    """Yield findings on parts of a provider that no manager of this host asserts.
+    """Yield findings on parts of a provider that no owner of this host asserts.
 
     ``declared`` are the traits that provider files have for it.
     """
@@ -170,7 +170,7 @@ def unowned(provider: Provider, ledger: Ledger, declared: frozenset[str]) -> Ite
         step = f"to take it over: computectl adopt {provider.uuid}"
         yield Condition(text, provider.name, Severity.INFO, step)
         return
-    claims = joined(ledger.holdings_on(provider.uuid).values())
+    claims = joined(ledger.claims_on(provider.uuid).values())
     # The agent sets the status between two periods, too; another check compares it.
     traits = sorted(provider.traits - claims.traits - declared - {DISABLED})
     classes = sorted(provider.inventory.keys() - claims.classes)

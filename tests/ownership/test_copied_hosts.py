@@ -56,7 +56,7 @@ class Fleet:
         shutil.copytree(self.directory / "of1", self.directory / "of2")
         return host
 
-    def denied(self, host: Host) -> str:
+    def absent(self, host: Host) -> str:
         """The only text of a period and of a switch that write nothing."""
         mark = self.placement.mark()
         (text,) = host.period().texts()
@@ -79,11 +79,11 @@ def test_a_copy_of_a_host_that_is_up_writes_nothing_to_its_root(fleet: Fleet, na
     original = fleet.original()
     before = original.everything()
     clone = fleet.start("of2", name, 64)
-    text = fleet.denied(clone)
+    text = fleet.absent(clone)
     assert f"the root provider {ROOT}: it belongs to host1, which is up, at host1 (boot 1" in text
     fleet.heartbeats["of2"].beat()
     fleet.database.away = True
-    assert fleet.denied(clone) == text  # what the registry said last holds
+    assert fleet.absent(clone) == text  # what the registry said last holds
     fleet.database.away = False
     assert original.settled().ok and original.everything() == before
     fleet.now += 61
@@ -108,7 +108,7 @@ def test_without_a_registry_a_state_of_another_machine_waits(fleet: Fleet, regis
     for _ in range(2):
         clone = fleet.start("of2", "host2")
         assert not clone.switch(disabled=True).ok
-        assert f"computectl adopt {ROOT}" in fleet.denied(clone)
+        assert f"computectl adopt {ROOT}" in fleet.absent(clone)
     replace_compute_id(fleet.directory / "of2", ROOT)
     fleet.start("of2", "host2").settled()
 

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from agent.nodes.foreign_roots import ForeignRoots
-from agent.ownership.ledger import Holding, Ledger
+from agent.ownership.answers import Answers
+from agent.ownership.ledger import Claims, Ledger
 from agent.ownership.placing import KEPT_NAME_LENGTH, name_outside
 from agent.ownership.policy import AttachedPolicy
-from agent.ownership.statement import Statements
 from agent.period.attach import AttachedRoot, children_outside
 from agent.period.rules import Rules
 from agent.period.traits import AgentTraits
@@ -111,11 +111,11 @@ def test_the_agent_denies_nova_s_mark_on_its_own_providers_only() -> None:
     observed = Snapshot.build([Provider(THEIRS, NODE), Provider(CARD, "card0", THEIRS)])
     ledger = Ledger()
     for uuid, held in ((THEIRS, False), (CARD, True), (BOARD, True)):
-        ledger = ledger.adding("driver:one", uuid, Holding(held, traits=frozenset({"CUSTOM_A"})))
+        ledger = ledger.adding("driver:one", uuid, Claims(held, traits=frozenset({"CUSTOM_A"})))
     traits = AgentTraits(host=Provider(THEIRS, NODE), capabilities=[], disabled=True, owners=[])
     policy = AttachedPolicy(THEIRS)
-    said = AttachedRoot().with_agent(Statements(), traits, observed, ledger, policy)
-    assert [list(each.denied) for each in said.statements] == [[CARD]]
+    said = AttachedRoot().with_agents_answer(Answers(), traits, observed, ledger, policy)
+    assert [list(each.absent) for each in said.answers] == [[CARD]]
 
 
 @pytest.fixture

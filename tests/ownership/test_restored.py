@@ -125,7 +125,7 @@ def test_what_another_service_sets_after_the_restore_stays(host) -> None:
         host.says(d=both(inventory(VCPU=8 + number), traits("CUSTOM_LATER"))).settled()
     host.says(d=lambda tree: (inventory(VCPU=8)(tree), tree.remove_traits(NODE, "CUSTOM_LATER")))
     host.settled()
-    host.says(d=inventory(VCPU=8))  # what is denied by name goes whoever sets it
+    host.says(d=inventory(VCPU=8))  # what is absent by name goes whoever sets it
     restore()
     host.settled()
     host.stranger.add_trait(host.root, "CUSTOM_LATER")

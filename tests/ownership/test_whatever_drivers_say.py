@@ -115,8 +115,8 @@ class World:
     def __init__(self, state: Path, *, strangers: bool) -> None:
         self.placement, self.strangers = FakePlacement(), strangers
         self.had = dict.fromkeys(DRIVERS, SILENT)
-        self.holders: dict[str, set[str]] = {}
-        """Whose a class is; a silent driver's claim stays beside that of who took it over."""
+        self.claims: dict[str, set[str]] = {}
+        """Whose a class is; an unanswered driver's claim stays beside that of who took it over."""
         self.totals: dict[str, int] = {}
         self.slots: dict[str, int] = {}
         """The total of each device that has to be there, also while it is only drained."""
@@ -195,20 +195,20 @@ class World:
     ) -> None:
         totals, holders = {}, {}
         for key in CLASSES:
-            silent = self.holders.get(key, set()) - ok - (gone if everybody else set())
-            holders[key] = silent
+            unanswered = self.claims.get(key, set()) - ok - (gone if everybody else set())
+            holders[key] = unanswered
             for name in DRIVERS:
                 if name in ok and key in said[name].totals:
-                    totals[key], holders[key] = said[name].totals[key], silent | {name}
-                elif name in silent - gone:
+                    totals[key], holders[key] = said[name].totals[key], unanswered | {name}
+                elif name in unanswered - gone:
                     totals[key] = self.totals[key]
                 else:
                     continue
                 break
-            if key not in totals and silent:
+            if key not in totals and unanswered:
                 totals[key] = self.totals[key]
         assert self.host.totals() == totals
-        self.totals, self.holders = totals, holders
+        self.totals, self.claims = totals, holders
 
     def _expect_devices(self, spoke: set[str]) -> None:
         wished = self._wished()

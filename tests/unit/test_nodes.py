@@ -16,7 +16,7 @@ from agent.loop import Loop
 from agent.nodes.identity import NODES as FILE_NAME
 from agent.nodes.identity import IdentityError, NodeTable
 from agent.nodes.nodes import Nodes
-from agent.ownership.ledger import Holding, Ledger
+from agent.ownership.ledger import Claims, Ledger
 from agent.reporting.systemd import Systemd
 from agent.service import Service
 from agent.state import files
@@ -258,7 +258,7 @@ def _kept_in(state: Path) -> Ledger:
 def test_a_ledger_that_could_not_be_read_at_the_start_is_not_overwritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held = Holding(traits=frozenset({"HW_CPU_X86_AVX"}))
+    held = Claims(traits=frozenset({"HW_CPU_X86_AVX"}))
     ledger = replace(Ledger().adding("driver:a", OWN, held), begun=True)
     assert SavedRoot.in_directory(tmp_path, OWN).save_ledger(ledger)
     file = SavedRoot.in_directory(tmp_path, OWN)

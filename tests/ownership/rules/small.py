@@ -1,10 +1,10 @@
-"""One root and a device below it: snapshots, statements and ledgers in a line each."""
+"""One root and a device below it: snapshots, answers and ledgers in a line each."""
 
 from collections.abc import Iterable
 
-from agent.ownership.ledger import Holding, Ledger
+from agent.ownership.answers import Answer, Answers, Reported
+from agent.ownership.ledger import Claims, Ledger
 from agent.ownership.policy import AttachedPolicy, Policy
-from agent.ownership.statement import Assertion, Statement, Statements
 from reportclient.model import Inventory, Provider
 from reportclient.snapshot import Snapshot
 
@@ -31,26 +31,26 @@ def there(*providers: Provider) -> Snapshot:
     return Snapshot.build(providers)
 
 
-def holding(classes: str = "", traits: str = "", *, provider: bool = False) -> Holding:
-    return Holding(provider, names(classes), names(traits))
+def claims(classes: str = "", traits: str = "", *, provider: bool = False) -> Claims:
+    return Claims(provider, names(classes), names(traits))
 
 
-def kept(*rows: tuple[str, str, Holding]) -> Ledger:
-    """Rows are managers, providers and claims."""
+def kept(*rows: tuple[str, str, Claims]) -> Ledger:
+    """Rows are owners, providers and claims."""
     ledger = Ledger(begun=True)
-    for manager, uuid, held in rows:
-        ledger = ledger.adding(manager, uuid, held)
+    for owner, uuid, held in rows:
+        ledger = ledger.adding(owner, uuid, held)
     return ledger
 
 
-def says(manager: str, *providers: Provider, places: bool = True) -> Statement:
+def says(owner: str, *providers: Provider, places: bool = True) -> Answer:
     """All that these providers have."""
     said = {
-        one.uuid: Assertion(Holding(places, frozenset(one.inventory), one.traits), one)
+        one.uuid: Reported(Claims(places, frozenset(one.inventory), one.traits), one)
         for one in providers
     }
-    return Statement(manager, said, inventoried=frozenset(said))
+    return Answer(owner, said, sets_inventory=frozenset(said))
 
 
-def answers(*statements: Statement, silent: Iterable[str] = ()) -> Statements:
-    return Statements(statements, frozenset(silent), (ONE, TWO))
+def answers(*answers: Answer, unanswered: Iterable[str] = ()) -> Answers:
+    return Answers(answers, frozenset(unanswered), (ONE, TWO))

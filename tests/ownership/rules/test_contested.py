@@ -13,9 +13,9 @@ A, B = (ROOT, "A"), (ROOT, "B")
 
 
 def remove(
-    contested: ContestedNames, *denials: tuple[str, str], now: float = 0, after: Snapshot = REMOVED
+    contested: ContestedNames, *absences: tuple[str, str], now: float = 0, after: Snapshot = REMOVED
 ) -> list[tuple[str, str]]:
-    return list(contested.note_denied(dict.fromkeys(denials, ONE), after, now, GAP))
+    return list(contested.note_absent(dict.fromkeys(absences, ONE), after, now, GAP))
 
 
 def test_a_removal_is_yielded_once_also_beside_a_name_that_stays() -> None:
@@ -59,11 +59,11 @@ def test_a_record_that_is_set_again_is_contested_at_once_and_waits_for_a_day() -
         ContestedNames(),
         *({"X": Inventory(n).with_defaults(None)} for n in (1, 2)),
     )
-    denial = (ROOT, record_text("X", less["X"]))
+    absence = (ROOT, record_text("X", less["X"]))
     lowered, raised = (there(replace(root(), inventory=each)) for each in (less, more))
-    assert remove(contested, denial, after=raised) == [] == list(contested.condition())
-    remove(contested, denial, after=lowered, now=1.0)
+    assert remove(contested, absence, after=raised) == [] == list(contested.condition())
+    remove(contested, absence, after=lowered, now=1.0)
     assert "X (total 1, " in contested.condition()
-    assert contested.waiting(DAY - 1) == {denial} and not contested.waiting(DAY)
+    assert contested.waiting(DAY - 1) == {absence} and not contested.waiting(DAY)
     remove(contested, after=raised, now=2 * DAY + 1)
     assert not contested.removals, "what was replaced for good is forgotten"

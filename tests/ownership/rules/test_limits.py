@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from agent.ownership.answers import Answer, Answers, Reported
 from agent.ownership.ledger import (
     AGENT,
     FILES,
@@ -13,13 +14,12 @@ from agent.ownership.ledger import (
     OWN_UUID,
     RESTORED,
     STATUS,
-    Holding,
+    Claims,
     Ledger,
     Removed,
 )
 from agent.ownership.policy import DISABLED, MANAGED_BY_NOVA, Policy
-from agent.ownership.settle import Settled, settle
-from agent.ownership.statement import Assertion, Statement, Statements
+from agent.ownership.reconcile import Reconciled, reconcile
 from agent.period.tracker import snapshot_for_driver
 from agent.period.traits import AgentTraits, identifying_traits
 from reportclient.model import Inventory, Provider
@@ -35,8 +35,8 @@ from tests.ownership.rules.small import (
     ROOT,
     TWO,
     answers,
+    claims,
     device,
-    holding,
     kept,
     names,
     root,
@@ -46,11 +46,11 @@ from tests.ownership.rules.small import (
 
 A, B = "CUSTOM_A", "CUSTOM_B"
 POOLED, DELETED = (f"c0ffee00-0000-4000-8000-00000000000{number}" for number in (3, 4))
-HOST = (ONE, ROOT, holding(provider=True))
+HOST = (ONE, ROOT, claims(provider=True))
 
 
-def texts(settled: Settled) -> str:
-    return " | ".join(one.text for one in settled.problems)
+def texts(reconciled: Reconciled) -> str:
+    return " | ".join(one.text for one in reconciled.problems)
 
 
 # -- another service's providers
@@ -58,21 +58,21 @@ def texts(settled: Settled) -> str:
 
 def test_a_provider_that_another_service_made_is_not_changed() -> None:
     said = answers(says(ONE, root(), device(8, A)))
-    settled = settle(there(root(), device(4)), kept(HOST), said, OWN)
-    assert settled.desired.providers[DEVICE] == device(4)
-    assert not settled.ledger.holdings_on(DEVICE)
+    reconciled = reconcile(there(root(), device(4)), kept(HOST), said, OWN)
+    assert reconciled.desired.providers[DEVICE] == device(4)
+    assert not reconciled.ledger.claims_on(DEVICE)
     assert (
         f"not changed: created by another service (to take it over: computectl adopt {DEVICE}"
-        in (texts(settled))
+        in (texts(reconciled))
     )
 
 
 def test_without_a_ledger_a_driver_may_report_what_is_there() -> None:
     """Who made it can't be known: a driver that reports it anew has its own again."""
     said = answers(says(ONE, root(), device(8, A)))
-    settled = settle(there(root(), device(4)), Ledger(), said, OWN)
-    assert settled.desired.providers[DEVICE] == device(8, A)
-    assert settled.ledger.is_ours(DEVICE) and not settled.problems
+    reconciled = reconcile(there(root(), device(4)), Ledger(), said, OWN)
+    assert reconciled.desired.providers[DEVICE] == device(8, A)
+    assert reconciled.ledger.is_ours(DEVICE) and not reconciled.problems
 
 
 POOL = Provider(DEVICE, "pool", None, device(8).inventory)
@@ -81,18 +81,18 @@ BESIDE_POOL = replace(OWN, foreign=frozenset({DEVICE}))
 
 def test_another_services_sharing_provider_is_not_changed() -> None:
     edited = replace(POOL, traits=names(A))
-    settled = settle(
+    reconciled = reconcile(
         there(root(), POOL), kept(HOST), answers(says(ONE, root(), edited)), BESIDE_POOL
     )
-    assert settled.desired.providers[DEVICE] == POOL
-    assert "not changed: sharing provider of another service" in texts(settled)
+    assert reconciled.desired.providers[DEVICE] == POOL
+    assert "not changed: sharing provider of another service" in texts(reconciled)
 
 
 def test_a_provider_that_became_another_services_is_not_removed() -> None:
     """The ledger may still name a driver that created it."""
-    ours = kept(HOST, (ONE, DEVICE, holding("VCPU", provider=True)))
-    settled = settle(there(root(), POOL), ours, answers(says(ONE, root())), BESIDE_POOL)
-    assert settled.desired.providers[DEVICE] == POOL
+    ours = kept(HOST, (ONE, DEVICE, claims("VCPU", provider=True)))
+    reconciled = reconcile(there(root(), POOL), ours, answers(says(ONE, root())), BESIDE_POOL)
+    assert reconciled.desired.providers[DEVICE] == POOL
 
 
 @pytest.mark.parametrize(
@@ -107,16 +107,16 @@ def test_a_second_root_has_to_share_and_is_not_made_beside_nova_compute(
     policy: Policy, traits: str, made: bool
 ) -> None:
     pool = replace(POOL, traits=names(traits), aggregates=frozenset({ROOT}))
-    settled = settle(there(root()), kept(HOST), answers(says(ONE, pool)), policy)
-    assert (DEVICE in settled.desired) is made
+    reconciled = reconcile(there(root()), kept(HOST), answers(says(ONE, pool)), policy)
+    assert (DEVICE in reconciled.desired) is made
     why = "allows no other root" if not policy.owns_root else "has to be a sharing provider"
-    assert (why in texts(settled)) is not made
+    assert (why in texts(reconciled)) is not made
 
 
 def test_a_root_that_is_there_and_shares_is_changed_by_who_reports_it() -> None:
     said = answers(says(ONE, root(), replace(POOL, traits=names(A))))
-    settled = settle(there(root(), POOL), kept(HOST), said, OWN)
-    assert settled.desired.providers[DEVICE].traits == names(A)
+    reconciled = reconcile(there(root(), POOL), kept(HOST), said, OWN)
+    assert reconciled.desired.providers[DEVICE].traits == names(A)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_a_root_that_is_there_and_shares_is_changed_by_who_reports_it() -> None:
 def test_allocations_are_moved_between_our_own_providers_only(
     policy: Policy, uuid: str, ours: bool, may: bool
 ) -> None:
-    ledger = kept((ONE, uuid, holding(provider=True))) if ours else kept()
+    ledger = kept((ONE, uuid, claims(provider=True))) if ours else kept()
     assert policy.may_move(uuid, ledger) is may
 
 
@@ -143,16 +143,18 @@ def test_allocations_are_moved_between_our_own_providers_only(
 def test_a_trait_that_the_owner_of_the_root_has_set_stays_its_own() -> None:
     """A driver that says the same does not hold it, and so never removes it."""
     said = answers(says(ONE, root(0, f"{A} {B}"), places=False))
-    settled = settle(there(root(0, A)), kept(), said, ATTACHED)
-    assert settled.desired.providers[ROOT].traits == names(f"{A} {B}")
-    assert settled.ledger.holding_of(ROOT, ONE).traits == names(B)
+    reconciled = reconcile(there(root(0, A)), kept(), said, ATTACHED)
+    assert reconciled.desired.providers[ROOT].traits == names(f"{A} {B}")
+    assert reconciled.ledger.claims_of(ROOT, ONE).traits == names(B)
 
 
 def test_inventory_and_aggregates_of_an_attached_root_are_its_owners() -> None:
     said = answers(says(ONE, root(9, B), places=False))
-    settled = settle(there(root(8)), kept(), said, ATTACHED)
-    assert settled.desired.providers[ROOT].inventory == root(8).inventory
-    assert "VCPU not reported: another service owns this root and its inventory" in texts(settled)
+    reconciled = reconcile(there(root(8)), kept(), said, ATTACHED)
+    assert reconciled.desired.providers[ROOT].inventory == root(8).inventory
+    assert "VCPU not reported: another service owns this root and its inventory" in texts(
+        reconciled
+    )
 
 
 def test_what_a_driver_says_of_an_attached_root_as_it_is_needs_no_word() -> None:
@@ -160,17 +162,17 @@ def test_what_a_driver_says_of_an_attached_root_as_it_is_needs_no_word() -> None
     shared = Inventory(8, allocation_ratio=4.0).with_defaults(None)
     observed = there(replace(root(0, A), inventory={"VCPU": shared}))
     said = says(ONE, replace(root(0, A), inventory={"VCPU": Inventory(8)}), places=False)
-    settled = settle(observed, kept((ONE, ROOT, holding(traits=A))), answers(said), ATTACHED)
-    assert settled.desired is observed and not settled.problems
-    assert settled.ledger.holding_of(ROOT, ONE) == holding(traits=A)
+    reconciled = reconcile(observed, kept((ONE, ROOT, claims(traits=A))), answers(said), ATTACHED)
+    assert reconciled.desired is observed and not reconciled.problems
+    assert reconciled.ledger.claims_of(ROOT, ONE) == claims(traits=A)
 
 
 def test_an_attached_root_gets_no_aggregates_and_no_traits_of_files() -> None:
-    pool = Assertion(Holding(aggregates=frozenset({A})), root())
-    said = answers(Statement(ONE, {ROOT: pool}), says(FILES, root(0, B), places=False))
-    settled = settle(there(root()), kept(), said, ATTACHED)
-    assert settled.desired.providers[ROOT] == root()
-    assert [one.text for one in settled.problems] == [
+    pool = Reported(Claims(aggregates=frozenset({A})), root())
+    said = answers(Answer(ONE, {ROOT: pool}), says(FILES, root(0, B), places=False))
+    reconciled = reconcile(there(root()), kept(), said, ATTACHED)
+    assert reconciled.desired.providers[ROOT] == root()
+    assert [one.text for one in reconciled.problems] == [
         "aggregates not changed: another service owns this root"
     ]
 
@@ -179,77 +181,79 @@ def test_an_attached_root_gets_no_aggregates_and_no_traits_of_files() -> None:
 
 
 def test_no_driver_sets_the_disabled_status() -> None:
-    settled = settle(there(root()), kept(HOST), answers(says(ONE, root(0, f"{DISABLED} {A}"))), OWN)
-    assert settled.desired.providers[ROOT].traits == names(A)
-    assert settled.ledger.holding_of(ROOT, ONE).traits == names(A)
+    reconciled = reconcile(
+        there(root()), kept(HOST), answers(says(ONE, root(0, f"{DISABLED} {A}"))), OWN
+    )
+    assert reconciled.desired.providers[ROOT].traits == names(A)
+    assert reconciled.ledger.claims_of(ROOT, ONE).traits == names(A)
     text = f"{DISABLED} of driver one ignored: only the agent sets this trait"
-    assert settled.problems == (Problem(ROOT, "host", text),)
+    assert reconciled.problems == (Problem(ROOT, "host", text),)
 
 
 def test_what_only_the_agent_sets_needs_no_word_where_it_is_set() -> None:
     said = answers(says(ONE, root(0, DISABLED), device(0, DISABLED)))
-    settled = settle(there(root(0, DISABLED)), kept(HOST), said, OWN)
-    assert [one.uuid for one in settled.problems] == [DEVICE]
+    reconciled = reconcile(there(root(0, DISABLED)), kept(HOST), said, OWN)
+    assert [one.uuid for one in reconciled.problems] == [DEVICE]
 
 
 @pytest.mark.parametrize("policy", [OWN, ATTACHED])
 def test_nova_s_mark_is_set_below_an_own_root_only(policy: Policy) -> None:
     said = answers(says(ONE, device(0, MANAGED_BY_NOVA)))
-    settled = settle(there(root()), kept(), said, policy)
+    reconciled = reconcile(there(root()), kept(), said, policy)
     mark = set() if not policy.owns_root else {MANAGED_BY_NOVA}
-    assert settled.desired.providers[DEVICE].traits == mark
+    assert reconciled.desired.providers[DEVICE].traits == mark
 
 
 def test_a_file_does_not_claim_a_trait_that_is_there() -> None:
     said = answers(says(ONE, root(0, A)), says(FILES, root(0, f"{A} {B}"), places=False))
-    ledger = settle(there(root(0, A)), kept(HOST), said, OWN).ledger
-    assert ledger.holding_of(ROOT, FILES) == holding(traits=B)
-    assert ledger.holding_of(ROOT, ONE) == holding(traits=A, provider=True)
+    ledger = reconcile(there(root(0, A)), kept(HOST), said, OWN).ledger
+    assert ledger.claims_of(ROOT, FILES) == claims(traits=B)
+    assert ledger.claims_of(ROOT, ONE) == claims(traits=A, provider=True)
 
 
 def test_the_agent_sets_it() -> None:
     said = answers(says(ONE, root()), says(AGENT, root(0, DISABLED), places=False))
-    settled = settle(there(root()), kept(HOST), said, OWN)
-    assert settled.desired.providers[ROOT].traits == names(DISABLED)
+    reconciled = reconcile(there(root()), kept(HOST), said, OWN)
+    assert reconciled.desired.providers[ROOT].traits == names(DISABLED)
 
 
 def test_the_hosts_own_root_never_goes() -> None:
-    settled = settle(
-        there(root(8)), kept(HOST), answers(Statement(ONE, gone=frozenset({ROOT}))), OWN
+    reconciled = reconcile(
+        there(root(8)), kept(HOST), answers(Answer(ONE, gone=frozenset({ROOT}))), OWN
     )
-    assert ROOT in settled.desired
+    assert ROOT in reconciled.desired
 
 
 # -- removed by name
 
 
 def removing(
-    ledger: Ledger, policy: Policy = OWN, *others: Statement, silent: str = ""
+    ledger: Ledger, policy: Policy = OWN, *others: Answer, unanswered: str = ""
 ) -> set[str]:
     """Traits that the device, or an attached root, keeps after driver one removed both."""
     uuid = ROOT if not policy.owns_root else DEVICE
     observed = there(root(0, f"{A} {B}"), device(0, f"{A} {B}"))
-    denied = {uuid: Holding(traits=names(f"{A} {B}"))}
-    first = replace(says(ONE, root(), device(), places=policy.owns_root), denied=denied)
-    said = answers(first, *others, silent=filter(None, [silent]))
-    return set(settle(observed, ledger, said, policy).desired.providers[uuid].traits)
+    absent = {uuid: Claims(traits=names(f"{A} {B}"))}
+    first = replace(says(ONE, root(), device(), places=policy.owns_root), absent=absent)
+    said = answers(first, *others, unanswered=filter(None, [unanswered]))
+    return set(reconcile(observed, ledger, said, policy).desired.providers[uuid].traits)
 
 
-OURS = kept(HOST, (ONE, DEVICE, holding(provider=True)))
+OURS = kept(HOST, (ONE, DEVICE, claims(provider=True)))
 
 
 def test_a_trait_that_a_driver_removes_by_name_goes_whoever_set_it() -> None:
     assert removing(OURS) == removing(OURS, OWN, says(TWO)) == set()
-    beside = OURS.adding(AGENT, ROOT, holding(traits=A))
-    assert removing(beside, OWN, silent=AGENT) == set()
+    beside = OURS.adding(AGENT, ROOT, claims(traits=A))
+    assert removing(beside, OWN, unanswered=AGENT) == set()
 
 
 def test_the_agents_own_denial_counts_whatever_a_driver_denies_before_it() -> None:
-    first = replace(says(ONE), denied={ROOT: Holding(traits=names(A))})
-    agents = replace(says(AGENT, root()), denied={ROOT: Holding(traits=names(B))})
+    first = replace(says(ONE), absent={ROOT: Claims(traits=names(A))})
+    agents = replace(says(AGENT, root()), absent={ROOT: Claims(traits=names(B))})
     observed = there(root(0, f"{A} {B}"))
-    settled = settle(observed, kept(), answers(first, agents), OWN)
-    assert settled.desired.providers[ROOT].traits == {A}
+    reconciled = reconcile(observed, kept(), answers(first, agents), OWN)
+    assert reconciled.desired.providers[ROOT].traits == {A}
 
 
 @pytest.mark.parametrize(
@@ -269,86 +273,86 @@ def test_a_trait_stays_that_a_driver_may_not_remove(policy: Policy, left: set[st
 
 def test_a_trait_stays_that_another_driver_reports_or_holds() -> None:
     assert removing(OURS, OWN, says(TWO, device(0, A), places=False)) == {A}
-    held = OURS.adding(TWO, DEVICE, holding(traits=B))
-    assert removing(held, OWN, silent=TWO) == {B}
+    held = OURS.adding(TWO, DEVICE, claims(traits=B))
+    assert removing(held, OWN, unanswered=TWO) == {B}
 
 
 def test_a_contested_aggregate_stays_for_now() -> None:
     pool = frozenset({A})
     observed = there(root(), replace(device(), aggregates=pool))
-    said = answers(replace(says(ONE, root(), device()), denied={DEVICE: Holding(aggregates=pool)}))
+    said = answers(replace(says(ONE, root(), device()), absent={DEVICE: Claims(aggregates=pool)}))
     for contested, left in ((frozenset[tuple[str, str]](), frozenset()), ({(DEVICE, A)}, pool)):
         policy = replace(OWN, contested=frozenset(contested))
-        assert settle(observed, OURS, said, policy).desired.providers[DEVICE].aggregates == left
+        assert reconcile(observed, OURS, said, policy).desired.providers[DEVICE].aggregates == left
 
 
 def test_nothing_is_removed_by_name_while_a_drivers_claims_are_unknown() -> None:
-    assert removing(OURS, OWN, silent=TWO) == {A, B}
+    assert removing(OURS, OWN, unanswered=TWO) == {A, B}
 
 
 def test_nothing_is_removed_by_name_from_a_provider_that_is_not_ours() -> None:
-    denied = {DEVICE: Holding(traits=names(A))}
-    said = answers(replace(says(ONE, root()), denied=denied))
-    for ledger in (kept(HOST), kept(HOST, (TWO, DEVICE, holding(traits=B)))):
-        settled = settle(there(root(), device(0, f"{A} {B}")), ledger, said, OWN)
-        assert A in settled.desired.providers[DEVICE].traits
+    absent = {DEVICE: Claims(traits=names(A))}
+    said = answers(replace(says(ONE, root()), absent=absent))
+    for ledger in (kept(HOST), kept(HOST, (TWO, DEVICE, claims(traits=B)))):
+        reconciled = reconcile(there(root(), device(0, f"{A} {B}")), ledger, said, OWN)
+        assert A in reconciled.desired.providers[DEVICE].traits
 
 
 # -- providers of which a driver asserts what Placement has, as in almost all periods
 
 
 CURRENT = there(root(), device(0, A))
-ON_DEVICE = holding(provider=True)
+ON_DEVICE = claims(provider=True)
 
 
-def current(held: Holding, **more: object) -> Statement:
+def current(held: Claims, **more: object) -> Answer:
     """What driver one asserts of providers as they were observed: the same objects."""
-    device = Assertion(held, CURRENT.providers[DEVICE])
-    said = {ROOT: Assertion(ON_DEVICE, CURRENT.providers[ROOT]), DEVICE: device}
-    return Statement(ONE, said, **more)  # type: ignore[arg-type]
+    device = Reported(held, CURRENT.providers[DEVICE])
+    said = {ROOT: Reported(ON_DEVICE, CURRENT.providers[ROOT]), DEVICE: device}
+    return Answer(ONE, said, **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("row", "said", "goes"),
     [
         ({ONE: ON_DEVICE}, answers(current(ON_DEVICE)), False),
-        ({ONE: holding(traits=A, provider=True)}, answers(current(ON_DEVICE)), True),
-        ({ONE: ON_DEVICE, TWO: holding(traits=A)}, answers(current(ON_DEVICE), says(TWO)), True),
+        ({ONE: claims(traits=A, provider=True)}, answers(current(ON_DEVICE)), True),
+        ({ONE: ON_DEVICE, TWO: claims(traits=A)}, answers(current(ON_DEVICE), says(TWO)), True),
         (
             {ONE: ON_DEVICE},
-            answers(current(ON_DEVICE, denied={DEVICE: Holding(traits=names(A))})),
+            answers(current(ON_DEVICE, absent={DEVICE: Claims(traits=names(A))})),
             True,
         ),
     ],
     ids=["nobody's", "released", "released by another", "removed by name"],
 )
 def test_a_trait_may_go_from_a_provider_that_is_asserted_as_it_is(
-    row: dict[str, Holding], said: Statements, goes: bool
+    row: dict[str, Claims], said: Answers, goes: bool
 ) -> None:
     ledger = Ledger({ROOT: {ONE: ON_DEVICE}, DEVICE: row}, begun=True)
-    settled = settle(CURRENT, ledger, said, OWN)
-    assert (A not in settled.desired.providers[DEVICE].traits) is goes
-    denied = {(DEVICE, A): "driver one reports it absent"} if said.statements[0].denied else {}
-    assert dict(settled.denials) == denied
+    reconciled = reconcile(CURRENT, ledger, said, OWN)
+    assert (A not in reconciled.desired.providers[DEVICE].traits) is goes
+    absent = {(DEVICE, A): "driver one reports it absent"} if said.answers[0].absent else {}
+    assert dict(reconciled.absences) == absent
 
 
 # -- without a ledger, or with one that can't be written
 
 
 def test_while_no_ledger_can_be_written_only_what_it_has_counts() -> None:
-    ledger = kept(HOST, (ONE, DEVICE, holding("VCPU", provider=True)))
+    ledger = kept(HOST, (ONE, DEVICE, claims("VCPU", provider=True)))
     more = Provider(DEVICE, "device", ROOT, {**device(6).inventory, **fpga(2)}, names(A))
     said = answers(says(ONE, root(), more))
-    settled = settle(there(root(), device(8)), ledger, said, replace(OWN, repeats_only=True))
-    assert settled.desired.providers[DEVICE] == device(6), "a change of what is held counts"
-    assert settled.ledger.holding_of(DEVICE, ONE) == holding("VCPU", provider=True)
+    reconciled = reconcile(there(root(), device(8)), ledger, said, replace(OWN, repeats_only=True))
+    assert reconciled.desired.providers[DEVICE] == device(6), "a change of what is held counts"
+    assert reconciled.ledger.claims_of(DEVICE, ONE) == claims("VCPU", provider=True)
 
 
 def test_without_a_writable_ledger_the_agent_sets_traits_where_it_is_owner() -> None:
     said = answers(says(AGENT, root(0, A), places=False))
     policy = replace(OWN, repeats_only=True)
-    assert settle(there(root()), kept(HOST), said, policy).desired.providers[ROOT].traits == {A}
-    assert not settle(there(root()), kept(), said, policy).desired.providers[ROOT].traits
+    assert reconcile(there(root()), kept(HOST), said, policy).desired.providers[ROOT].traits == {A}
+    assert not reconcile(there(root()), kept(), said, policy).desired.providers[ROOT].traits
 
 
 def fpga(total: int) -> dict[str, Inventory]:
@@ -358,8 +362,8 @@ def fpga(total: int) -> dict[str, Inventory]:
 def test_a_ledger_begins_with_a_drivers_first_answer() -> None:
     """Before that a takeover from nova-compute is still to come."""
     files = says(FILES, root(0, A), places=False)
-    assert not settle(there(root()), Ledger(), answers(files), OWN).ledger.begun
-    assert settle(there(root()), Ledger(), answers(says(ONE, root())), OWN).ledger.begun
+    assert not reconcile(there(root()), Ledger(), answers(files), OWN).ledger.begun
+    assert reconcile(there(root()), Ledger(), answers(says(ONE, root())), OWN).ledger.begun
 
 
 @pytest.mark.parametrize("takes_over", [True, False])
@@ -370,37 +374,37 @@ def test_a_takeover_replaces_the_classes_of_nova_compute_once(
     """A class that the driver leaves out goes then, and otherwise is another service's."""
     observed = there(Provider(ROOT, "host", None, {**root(8).inventory, **fpga(2)}))
     policy = replace(OWN, takes_over=takes_over)
-    settled = settle(observed, Ledger(begun=begun), answers(says(ONE, root(8))), policy)
+    reconciled = reconcile(observed, Ledger(begun=begun), answers(says(ONE, root(8))), policy)
     left = {"VCPU"} if takes_over and not begun else {"VCPU", "FPGA"}
-    assert settled.desired.providers[ROOT].inventory.keys() == left
+    assert reconciled.desired.providers[ROOT].inventory.keys() == left
 
 
 def test_a_takeover_keeps_what_the_agent_and_the_files_hold() -> None:
-    held = {manager: holding(traits=A) for manager in (AGENT, STATUS, FILES)}
+    held = {owner: claims(traits=A) for owner in (AGENT, STATUS, FILES)}
     policy = replace(OWN, takes_over=True)
     said = answers(says(ONE, root(8)))
-    before = settle(there(root(8, A)), Ledger({ROOT: held}), said, policy).before
-    assert before.holders == {ROOT: {**held, NOVA_COMPUTE: holding("VCPU")}}
+    before = reconcile(there(root(8, A)), Ledger({ROOT: held}), said, policy).before
+    assert before.claims == {ROOT: {**held, NOVA_COMPUTE: claims("VCPU")}}
 
 
-@pytest.mark.parametrize("held_before", [NONE, holding(traits=B)])
+@pytest.mark.parametrize("held_before", [NONE, claims(traits=B)])
 @pytest.mark.parametrize("owner", ["", TWO])
 def test_a_driver_adopts_only_what_is_surely_another_services(
-    owner: str, held_before: Holding
+    owner: str, held_before: Claims
 ) -> None:
-    rows = [(ONE, DEVICE, held_before), (owner, DEVICE, holding(provider=True))]
+    rows = [(ONE, DEVICE, held_before), (owner, DEVICE, claims(provider=True))]
     ledger = kept(HOST, *(row for row in rows if row[0] and row[2] != NONE))
-    said = answers(replace(says(ONE, root()), adopted=frozenset({DEVICE})), silent=[TWO])
+    said = answers(replace(says(ONE, root()), adopted=frozenset({DEVICE})), unanswered=[TWO])
     theirs = "COMPUTE_MANAGED_PCI_DEVICE"
-    before = settle(there(root(), device(8, f"{A} {theirs}")), ledger, said, OWN).before
-    everything = holding("VCPU", theirs, provider=True).joined(held_before)
+    before = reconcile(there(root(), device(8, f"{A} {theirs}")), ledger, said, OWN).before
+    everything = claims("VCPU", theirs, provider=True).joined(held_before)
     held = held_before if owner else everything
-    assert before.holding_of(DEVICE, ONE) == held
+    assert before.claims_of(DEVICE, ONE) == held
 
 
 def test_beside_another_owner_nothing_is_adopted() -> None:
     said = answers(replace(says(ONE), adopted=frozenset({DEVICE})))
-    assert not settle(there(root(), device(8)), kept(), said, ATTACHED).before.holders
+    assert not reconcile(there(root(), device(8)), kept(), said, ATTACHED).before.claims
 
 
 @pytest.mark.parametrize("reported", [True, False])
@@ -410,19 +414,19 @@ def test_classes_of_an_own_provider_in_no_ledger_belong_to_their_reporter(report
     card = Provider(uuid, "card", ROOT, fpga(2))
     pool = Provider(own_uuid(ROOT, "pool", "one"), "pool", None, fpga(2))
     said = says(ONE, root(), *([replace(card, inventory={})] if reported else []))
-    before = settle(there(pool, root(), card), Ledger(begun=True), answers(said), OWN).before
+    before = reconcile(there(pool, root(), card), Ledger(begun=True), answers(said), OWN).before
     classes = "" if reported else "FPGA"
-    assert before.holders == {uuid: {OWN_UUID: holding(classes, provider=True)}}
+    assert before.claims == {uuid: {OWN_UUID: claims(classes, provider=True)}}
 
 
 def test_a_class_of_a_silent_source_is_not_taken_by_another_source() -> None:
     one, other = f"{ONE}/pci", f"{ONE}/mdev"
     more = {**fpga(2), **dict.fromkeys(("VGPU", "PGPU", "CUSTOM_C"), Inventory(1))}
     both = replace(device(5), inventory={**device(5).inventory, **more})
-    ledger = kept(HOST, (one, DEVICE, holding("VCPU", provider=True)))
-    said = answers(says(ONE, root()), says(other, both, places=False), silent=[one])
+    ledger = kept(HOST, (one, DEVICE, claims("VCPU", provider=True)))
+    said = answers(says(ONE, root()), says(other, both, places=False), unanswered=[one])
     inventory = (
-        settle(there(root(), device(8)), ledger, said, OWN).desired.providers[DEVICE].inventory
+        reconcile(there(root(), device(8)), ledger, said, OWN).desired.providers[DEVICE].inventory
     )
     assert inventory["VCPU"] == device(8).inventory["VCPU"]
     assert inventory.keys() == both.inventory.keys()
@@ -430,11 +434,11 @@ def test_a_class_of_a_silent_source_is_not_taken_by_another_source() -> None:
 
 def test_a_class_that_a_driver_reports_is_nova_computes_no_more() -> None:
     """Or it would go once the driver leaves it out for another one to report."""
-    ledger = kept(HOST, (NOVA_COMPUTE, ROOT, holding("VCPU FPGA")))
+    ledger = kept(HOST, (NOVA_COMPUTE, ROOT, claims("VCPU FPGA")))
     observed = there(Provider(ROOT, "host", None, {**root(8).inventory, **fpga(2)}))
-    statement = Statement(ONE, {ROOT: Assertion(holding("VCPU", provider=True), root(8))})
-    settled = settle(observed, ledger, answers(statement, silent=[TWO]), OWN)
-    assert settled.ledger.holding_of(ROOT, NOVA_COMPUTE) == holding("FPGA")
+    answer = Answer(ONE, {ROOT: Reported(claims("VCPU", provider=True), root(8))})
+    reconciled = reconcile(observed, ledger, answers(answer, unanswered=[TWO]), OWN)
+    assert reconciled.ledger.claims_of(ROOT, NOVA_COMPUTE) == claims("FPGA")
 
 
 @pytest.mark.parametrize(("driver", "ours"), [("", True), ("one", True), ("three", False)])
@@ -442,23 +446,23 @@ def test_a_provider_with_a_generated_uuid_is_ours_without_a_ledger(driver: str, 
     uuid = own_uuid(ROOT, "card", driver)
     observed = there(root(), Provider(uuid, "card", ROOT, fpga(2)))
     said = answers(replace(says(ONE, root()), gone=frozenset({uuid}), removed=frozenset({uuid})))
-    settled = settle(observed, Ledger(begun=True), said, OWN)
-    assert (uuid not in settled.desired) is ours
-    assert ("created by another service" in texts(settled)) is not ours
+    reconciled = reconcile(observed, Ledger(begun=True), said, OWN)
+    assert (uuid not in reconciled.desired) is ours
+    assert ("created by another service" in texts(reconciled)) is not ours
 
 
 def test_removal_of_an_own_or_a_missing_provider_is_no_problem() -> None:
     third = "c0ffee00-0000-4000-8000-000000000009"
     gone = frozenset({DEVICE, third})
     said = answers(replace(says(ONE, root()), gone=gone, removed=gone))
-    settled = settle(there(root(), device()), OURS, said, OWN)
-    assert DEVICE not in settled.desired and not settled.problems
+    reconciled = reconcile(there(root(), device()), OURS, said, OWN)
+    assert DEVICE not in reconciled.desired and not reconciled.problems
 
 
 def test_claims_of_a_departed_driver_go_though_the_agent_is_silent() -> None:
-    ledger = kept((TWO, DEVICE, holding("VCPU", provider=True)))
-    said = answers(says(ONE), silent=[AGENT, STATUS])
-    assert DEVICE not in settle(there(root(), device(8)), ledger, said, ATTACHED).desired
+    ledger = kept((TWO, DEVICE, claims("VCPU", provider=True)))
+    said = answers(says(ONE), unanswered=[AGENT, STATUS])
+    assert DEVICE not in reconcile(there(root(), device(8)), ledger, said, ATTACHED).desired
 
 
 # -- what the ledger keeps
@@ -466,48 +470,53 @@ def test_claims_of_a_departed_driver_go_though_the_agent_is_silent() -> None:
 
 def test_claims_of_a_silent_source_stay_though_its_driver_answered() -> None:
     source = f"{ONE}/pci"
-    ledger = kept(HOST, (source, DEVICE, holding("VCPU", A, provider=True)))
+    ledger = kept(HOST, (source, DEVICE, claims("VCPU", A, provider=True)))
     full = there(root(), device(8, A))
-    assert DEVICE in settle(full, ledger, answers(says(ONE, root()), silent=[source]), OWN).desired
-    assert DEVICE not in settle(full, ledger, answers(says(ONE, root()), says(source)), OWN).desired
+    assert (
+        DEVICE
+        in reconcile(full, ledger, answers(says(ONE, root()), unanswered=[source]), OWN).desired
+    )
+    assert (
+        DEVICE not in reconcile(full, ledger, answers(says(ONE, root()), says(source)), OWN).desired
+    )
 
 
 def test_a_claim_on_a_provider_that_is_to_be_made_again_stays() -> None:
     """It may only have been missed: somebody deleted it, and another driver still reports it."""
-    ledger = kept(HOST, (ONE, DEVICE, holding(provider=True)), (TWO, DEVICE, holding("FPGA", A)))
+    ledger = kept(HOST, (ONE, DEVICE, claims(provider=True)), (TWO, DEVICE, claims("FPGA", A)))
     said = answers(says(ONE, root(), device()), says(TWO))
-    settled = settle(there(root()), ledger, said, OWN)
-    assert settled.ledger.holding_of(DEVICE, TWO) == holding("FPGA", A)
+    reconciled = reconcile(there(root()), ledger, said, OWN)
+    assert reconciled.ledger.claims_of(DEVICE, TWO) == claims("FPGA", A)
 
 
 def test_what_was_released_is_held_until_placement_is_seen_without_it() -> None:
-    ledger = kept(HOST, (ONE, DEVICE, holding("VCPU", A, provider=True)))
+    ledger = kept(HOST, (ONE, DEVICE, claims("VCPU", A, provider=True)))
     said = answers(says(ONE, root(), device()))
-    first = settle(there(root(), device(8, A)), ledger, said, OWN)
-    assert first.ledger.holding_of(DEVICE, ONE) == holding("VCPU", A, provider=True)
-    then = settle(there(root(), device(8)), first.ledger, said, OWN)
-    assert then.ledger.holding_of(DEVICE, ONE) == holding("VCPU", provider=True)
-    last = settle(there(root(), device()), then.ledger, said, OWN)
-    assert last.ledger.holding_of(DEVICE, ONE) == holding(provider=True)
+    first = reconcile(there(root(), device(8, A)), ledger, said, OWN)
+    assert first.ledger.claims_of(DEVICE, ONE) == claims("VCPU", A, provider=True)
+    then = reconcile(there(root(), device(8)), first.ledger, said, OWN)
+    assert then.ledger.claims_of(DEVICE, ONE) == claims("VCPU", provider=True)
+    last = reconcile(there(root(), device()), then.ledger, said, OWN)
+    assert last.ledger.claims_of(DEVICE, ONE) == claims(provider=True)
 
 
 def test_of_two_that_report_a_provider_the_first_holds_it() -> None:
     said = answers(says(ONE, root(), device()), says(TWO, device(0, A)))
-    settled = settle(there(root()), kept(HOST), said, OWN)
-    assert settled.ledger.holding_of(DEVICE, ONE) == holding(provider=True)
-    assert settled.ledger.holding_of(DEVICE, TWO) == holding(traits=A)
+    reconciled = reconcile(there(root()), kept(HOST), said, OWN)
+    assert reconciled.ledger.claims_of(DEVICE, ONE) == claims(provider=True)
+    assert reconciled.ledger.claims_of(DEVICE, TWO) == claims(traits=A)
 
 
 def test_a_provider_of_a_silent_driver_keeps_its_name() -> None:
-    ledger = kept(HOST, (ONE, DEVICE, holding(provider=True)), (TWO, DEVICE, holding(traits=A)))
-    said = answers(says(TWO, device(0, A, name="renamed")), silent=[ONE])
-    assert settle(there(root(), device(0, A)), ledger, said, OWN).desired.named("device")
+    ledger = kept(HOST, (ONE, DEVICE, claims(provider=True)), (TWO, DEVICE, claims(traits=A)))
+    said = answers(says(TWO, device(0, A, name="renamed")), unanswered=[ONE])
+    assert reconcile(there(root(), device(0, A)), ledger, said, OWN).desired.named("device")
 
 
 def test_a_provider_is_renamed_though_a_silent_driver_has_a_trait_of_it() -> None:
-    ledger = kept((TWO, DEVICE, holding(traits=A)), HOST, (ONE, DEVICE, holding(provider=True)))
-    said = answers(says(ONE, root(), device(name="renamed")), silent=[TWO])
-    assert settle(there(root(), device(0, A)), ledger, said, OWN).desired.named("renamed")
+    ledger = kept((TWO, DEVICE, claims(traits=A)), HOST, (ONE, DEVICE, claims(provider=True)))
+    said = answers(says(ONE, root(), device(name="renamed")), unanswered=[TWO])
+    assert reconcile(there(root(), device(0, A)), ledger, said, OWN).desired.named("renamed")
 
 
 @pytest.mark.parametrize(("holder", "other", "total"), [(TWO, ONE, 5), (ONE, TWO, 8)])
@@ -515,37 +524,37 @@ def test_a_class_of_a_silent_driver_is_taken_by_one_before_it_in_order(
     holder: str, other: str, total: int
 ) -> None:
     ledger = kept(
-        (AGENT, ROOT, holding(provider=True)), (holder, DEVICE, holding("VCPU", provider=True))
+        (AGENT, ROOT, claims(provider=True)), (holder, DEVICE, claims("VCPU", provider=True))
     )
-    said = answers(says(other, device(5), places=False), silent=[holder])
-    settled = settle(there(root(), device(8)), ledger, said, OWN)
-    assert settled.desired.providers[DEVICE] == device(total)
+    said = answers(says(other, device(5), places=False), unanswered=[holder])
+    reconciled = reconcile(there(root(), device(8)), ledger, said, OWN)
+    assert reconciled.desired.providers[DEVICE] == device(total)
 
 
 def test_what_nova_compute_had_stays_where_no_driver_sets_the_inventory() -> None:
-    ledger = kept(HOST, (NOVA_COMPUTE, ROOT, holding("VCPU")))
-    said = answers(Statement(ONE, {ROOT: Assertion(holding(provider=True), root())}))
-    assert settle(there(root(8)), ledger, said, OWN).desired.providers[ROOT] == root(8)
+    ledger = kept(HOST, (NOVA_COMPUTE, ROOT, claims("VCPU")))
+    said = answers(Answer(ONE, {ROOT: Reported(claims(provider=True), root())}))
+    assert reconcile(there(root(8)), ledger, said, OWN).desired.providers[ROOT] == root(8)
 
 
 @pytest.mark.parametrize("policy", [ATTACHED, replace(OWN, foreign=frozenset({ROOT}))])
 def test_classes_of_another_services_root_stay_though_they_are_released(policy: Policy) -> None:
-    ledger = kept((ONE, ROOT, holding("VCPU", provider=True)))
-    settled = settle(there(root(8)), ledger, answers(says(ONE)), policy)
-    assert settled.desired.providers[ROOT] == root(8)
+    ledger = kept((ONE, ROOT, claims("VCPU", provider=True)))
+    reconciled = reconcile(there(root(8)), ledger, answers(says(ONE)), policy)
+    assert reconciled.desired.providers[ROOT] == root(8)
 
 
 def test_a_provider_file_takes_no_class_that_somebody_else_has_set() -> None:
     both = replace(root(5), inventory={**root(5).inventory, **fpga(1)})
     said = answers(says(ONE, root()), says(FILES, both, places=False))
-    settled = settle(there(root(8)), kept(HOST), said, OWN)
+    reconciled = reconcile(there(root(8)), kept(HOST), said, OWN)
     for _ in range(2):
-        inventory = settled.desired.providers[ROOT].inventory
+        inventory = reconciled.desired.providers[ROOT].inventory
         assert inventory == {**root(8).inventory, **fpga(1)}
-        assert settled.ledger.holding_of(ROOT, FILES) == holding("FPGA")
+        assert reconciled.ledger.claims_of(ROOT, FILES) == claims("FPGA")
         ignored = "VCPU of the file ignored: a driver reports it, or another service has set it"
-        assert ignored in texts(settled)
-        settled = settle(settled.desired, settled.ledger, said, OWN)
+        assert ignored in texts(reconciled)
+        reconciled = reconcile(reconciled.desired, reconciled.ledger, said, OWN)
 
 
 # -- what a driver is shown
@@ -554,7 +563,7 @@ def test_a_provider_file_takes_no_class_that_somebody_else_has_set() -> None:
 def test_a_driver_is_shown_what_is_its_own_or_nobodys() -> None:
     full = device(8, f"{A} {B}")
     ledger = kept(
-        (ONE, DEVICE, holding(traits=A, provider=True)), (TWO, DEVICE, holding("VCPU", f"{A} {B}"))
+        (ONE, DEVICE, claims(traits=A, provider=True)), (TWO, DEVICE, claims("VCPU", f"{A} {B}"))
     )
     whole = there(root(4), full)
     assert snapshot_for_driver(ONE, whole, ledger).providers == {
@@ -571,7 +580,7 @@ def view(snapshot: Snapshot, generation: int) -> View:
     return View(snapshot, {ROOT: 7, DEVICE: generation})
 
 
-REMOVED = Ledger(begun=True, removed={DEVICE: Removed(5, holding(traits=A))})
+REMOVED = Ledger(begun=True, removed={DEVICE: Removed(5, claims(traits=A))})
 
 
 @pytest.mark.parametrize(("generation", "goes"), [(4, True), (5, True), (6, False)])
@@ -580,7 +589,7 @@ def test_what_was_removed_goes_once_more_unless_its_generation_has_grown(
 ) -> None:
     """Under a later one somebody else has set it since; each write of a trait gives a new one."""
     ledger = REMOVED.with_restored(view(there(root(), device(0, A)), generation), ROOT)
-    assert (ledger.holding_of(DEVICE, RESTORED) == holding(traits=A)) is goes
+    assert (ledger.claims_of(DEVICE, RESTORED) == claims(traits=A)) is goes
 
 
 @pytest.mark.parametrize(("generation", "goes"), [(4, True), (5, False)])
@@ -588,57 +597,57 @@ def test_an_aggregate_may_be_another_services_under_the_same_generation(
     generation: int, goes: bool
 ) -> None:
     """Before microversion 1.19 aggregates are set without a new generation."""
-    removed = Ledger(begun=True, removed={DEVICE: Removed(5, Holding(aggregates=frozenset({A})))})
+    removed = Ledger(begun=True, removed={DEVICE: Removed(5, Claims(aggregates=frozenset({A})))})
     observed = there(root(), replace(device(0), aggregates=frozenset({A})))
     ledger = removed.with_restored(view(observed, generation), ROOT)
-    assert (ledger.holding_of(DEVICE, RESTORED) == Holding(aggregates=frozenset({A}))) is goes
+    assert (ledger.claims_of(DEVICE, RESTORED) == Claims(aggregates=frozenset({A}))) is goes
 
 
 def test_a_generation_that_is_not_known_counts_as_the_lowest() -> None:
-    removed = Ledger(begun=True, removed={DEVICE: Removed(0, holding(traits=A))})
+    removed = Ledger(begun=True, removed={DEVICE: Removed(0, claims(traits=A))})
     ledger = removed.with_restored(View(there(root(), device(0, A))), ROOT)
-    assert ledger.holding_of(DEVICE, RESTORED) == holding(traits=A)
+    assert ledger.claims_of(DEVICE, RESTORED) == claims(traits=A)
 
 
 def test_each_provider_with_removed_claims_counts_by_itself() -> None:
     """The first is deleted, the second is another service's root, both by another client."""
-    removed = dict.fromkeys((DELETED, POOLED, DEVICE), Removed(5, holding(traits=A)))
+    removed = dict.fromkeys((DELETED, POOLED, DEVICE), Removed(5, claims(traits=A)))
     before = Ledger(begun=True, removed=removed)
     now = view(there(root(), Provider(POOLED, "pool", None, {}, names(A)), device(0, A)), 5)
-    assert before.with_restored(now, ROOT).holders == {DEVICE: {RESTORED: holding(traits=A)}}
+    assert before.with_restored(now, ROOT).holders == {DEVICE: {RESTORED: claims(traits=A)}}
     assert before.with_removed_since(before, now).removed.keys() == {POOLED, DEVICE}
 
 
 def test_a_removed_provider_goes_once_more_whatever_its_generation() -> None:
-    removed = Ledger(begun=True, removed={DEVICE: Removed(None, holding("VCPU", provider=True))})
+    removed = Ledger(begun=True, removed={DEVICE: Removed(None, claims("VCPU", provider=True))})
     ledger = removed.with_restored(view(there(root(), device(8)), 99), ROOT)
-    assert ledger.holding_of(DEVICE, RESTORED) == holding("VCPU", provider=True)
+    assert ledger.claims_of(DEVICE, RESTORED) == claims("VCPU", provider=True)
 
 
 def test_what_a_manager_claims_again_is_not_removed_once_more() -> None:
-    ledger = REMOVED.adding(ONE, DEVICE, holding(traits=A))
+    ledger = REMOVED.adding(ONE, DEVICE, claims(traits=A))
     assert ledger.with_restored(view(there(root(), device(0, A)), 4), ROOT) is ledger
 
 
 def test_removed_claims_are_remembered_with_their_generation() -> None:
-    before = kept(HOST, (ONE, DEVICE, holding("VCPU", f"{A} {B}", provider=True)))
-    after = kept(HOST, (ONE, DEVICE, holding("VCPU", B, provider=True)))
+    before = kept(HOST, (ONE, DEVICE, claims("VCPU", f"{A} {B}", provider=True)))
+    after = kept(HOST, (ONE, DEVICE, claims("VCPU", B, provider=True)))
     noted = after.with_removed_since(before, view(there(root(), device(8, B)), 5))
-    assert noted.removed == {DEVICE: Removed(5, holding(traits=A))}
+    assert noted.removed == {DEVICE: Removed(5, claims(traits=A))}
     assert noted.with_removed_since(noted, view(there(root(), device(8, B)), 6)) == noted
 
 
 def test_names_in_placement_or_of_another_manager_are_not_removed_claims() -> None:
-    before = kept(HOST, (ONE, DEVICE, holding(traits=f"{A} {B}")))
-    after = kept(HOST, (TWO, DEVICE, holding(traits=A)))
+    before = kept(HOST, (ONE, DEVICE, claims(traits=f"{A} {B}")))
+    after = kept(HOST, (TWO, DEVICE, claims(traits=A)))
     assert not after.with_removed_since(before, view(there(root(), device(0, B)), 5)).removed
 
 
 def test_removed_claims_are_forgotten_after_a_later_generation() -> None:
     """A generation that went back is a restored Placement's, and holds from then on."""
     older = REMOVED.with_removed_since(REMOVED, view(there(root(), device()), 4))
-    assert older.removed == {DEVICE: Removed(4, holding(traits=A))}
-    both = Ledger(begun=True, removed={DEVICE: Removed(5, holding(traits=f"{A} {B}"))})
+    assert older.removed == {DEVICE: Removed(4, claims(traits=A))}
+    both = Ledger(begun=True, removed={DEVICE: Removed(5, claims(traits=f"{A} {B}"))})
     back = view(there(root(), device(0, B)), 4)
     assert both.with_removed_since(both, back).removed == older.removed
     same = view(there(root(), device(0, B)), 5)
@@ -648,38 +657,38 @@ def test_removed_claims_are_forgotten_after_a_later_generation() -> None:
 
 
 def test_claims_are_added_to_those_of_the_same_manager() -> None:
-    ledger = kept((ONE, DEVICE, holding(traits=A))).adding(ONE, DEVICE, holding(traits=B))
-    assert ledger.holding_of(DEVICE, ONE) == holding(traits=f"{A} {B}")
+    ledger = kept((ONE, DEVICE, claims(traits=A))).adding(ONE, DEVICE, claims(traits=B))
+    assert ledger.claims_of(DEVICE, ONE) == claims(traits=f"{A} {B}")
 
 
 def test_unclaimed_classes_of_a_provider_in_the_ledger_are_foreign() -> None:
     card = Provider(DEVICE, "device", ROOT, {**device(8).inventory, **fpga(2)})
-    assert kept((ONE, DEVICE, holding("VCPU"))).foreign_classes(card) == {"FPGA"}
+    assert kept((ONE, DEVICE, claims("VCPU"))).foreign_classes(card) == {"FPGA"}
     assert not kept().foreign_classes(card)
 
 
 def test_no_more_providers_are_remembered_than_fit() -> None:
     uuids = [f"00000000-0000-4000-8000-{number:012}" for number in range(MOST_REMOVED + 3)]
-    before = kept(*((ONE, uuid, holding(provider=True)) for uuid in uuids))
+    before = kept(*((ONE, uuid, claims(provider=True)) for uuid in uuids))
     noted = Ledger(begun=True).with_removed_since(before, view(there(root()), 0))
     assert list(noted.removed) == uuids[3:]
 
 
 def test_a_round_without_statements_changes_nothing() -> None:
     full = there(root(8, A), device(8, B))
-    ledger = kept(HOST, (ONE, DEVICE, holding("VCPU", B, provider=True)))
-    settled = settle(full, ledger, Statements(silent=frozenset({ONE}), order=(ONE,)), OWN)
-    assert settled.desired is full and settled.ledger is ledger
+    ledger = kept(HOST, (ONE, DEVICE, claims("VCPU", B, provider=True)))
+    reconciled = reconcile(full, ledger, Answers(unanswered=frozenset({ONE}), order=(ONE,)), OWN)
+    assert reconciled.desired is full and reconciled.ledger is ledger
 
 
 def test_a_manager_reports_its_providers_and_a_root_with_its_classes() -> None:
     def reported(**held: bool | str) -> frozenset[str]:
-        on_device = (ONE, DEVICE, holding("VGPU", provider=True))
-        return kept(on_device, (ONE, ROOT, holding(**held))).reported_by(ONE, ROOT)
+        on_device = (ONE, DEVICE, claims("VGPU", provider=True))
+        return kept(on_device, (ONE, ROOT, claims(**held))).reported_by(ONE, ROOT)
 
     assert reported(classes="VCPU") == {ROOT, DEVICE}
     assert reported(traits=A) == {DEVICE}
-    only_classes = kept((ONE, DEVICE, holding("VGPU")), (TWO, ROOT, holding("VCPU")))
+    only_classes = kept((ONE, DEVICE, claims("VGPU")), (TWO, ROOT, claims("VCPU")))
     assert only_classes.reported_by(ONE, ROOT) == frozenset()
 
 
@@ -687,6 +696,6 @@ def test_the_agent_denies_the_status_and_knows_its_roots_by_owner_traits() -> No
     assert identifying_traits(["CUSTOM_X", "OWNER_NOVA"]) == {"CUSTOM_X"}
     assert identifying_traits(["OWNER_NOVA"]) == {"OWNER_NOVA"}
     traits = AgentTraits(host=root(), capabilities=[], disabled=False, owners=[])
-    _, status = traits.added_to(answers(), there(root())).statements
-    assert status.denied == {ROOT: holding(traits=DISABLED)}
-    assert not status.assertions
+    _, status = traits.added_to(answers(), there(root())).answers
+    assert status.absent == {ROOT: claims(traits=DISABLED)}
+    assert not status.reported

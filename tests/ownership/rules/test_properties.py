@@ -1,14 +1,14 @@
-"""What holds of settle(), whatever Placement has, the ledger says and drivers answer."""
+"""What holds of reconcile(), whatever Placement has, the ledger says and drivers answer."""
 
 from dataclasses import replace
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent.ownership.ledger import NONE, Holding, Ledger, driver_of
+from agent.ownership.answers import Answer, Answers, Reported
+from agent.ownership.ledger import NONE, Claims, Ledger, driver_of
 from agent.ownership.policy import DISABLED, Policy
-from agent.ownership.settle import settle
-from agent.ownership.statement import Assertion, Statement, Statements
+from agent.ownership.reconcile import reconcile
 from reportclient.model import Provider
 from reportclient.snapshot import Snapshot
 from tests.profiles import examples
@@ -27,8 +27,8 @@ few = settings(deadline=None, max_examples=examples(30), suppress_health_check=l
 MANAGERS = ["driver:one", "driver:one/pci", "driver:two"]
 POLICY = Policy(ROOT)
 
-holdings = st.builds(
-    Holding,
+claims = st.builds(
+    Claims,
     st.booleans(),
     st.frozensets(st.sampled_from(CLASSES)),
     some_traits,
@@ -38,14 +38,14 @@ ledgers = st.builds(
     lambda rows: Ledger({uuid: row for uuid, row in rows.items() if row}, begun=True),
     st.dictionaries(
         st.sampled_from(UUIDS),
-        st.dictionaries(st.sampled_from(MANAGERS), holdings.filter(NONE.__ne__), max_size=2),
+        st.dictionaries(st.sampled_from(MANAGERS), claims.filter(NONE.__ne__), max_size=2),
     ),
 )
 worlds = snapshots(one_tree=True)
 
 
 @st.composite
-def statements(draw: st.DrawFn, manager: str, observed: Snapshot) -> Statement:
+def answers(draw: st.DrawFn, owner: str, observed: Snapshot) -> Answer:
     """Of a driver that repeats some of what is there, changes some, and adds some."""
     said = {}
     for uuid in draw(st.lists(st.sampled_from(UUIDS), unique=True, max_size=4)):
@@ -54,42 +54,42 @@ def statements(draw: st.DrawFn, manager: str, observed: Snapshot) -> Statement:
             before = Provider(uuid, draw(st.sampled_from(NAMES)), ROOT)
         values = replace(before, inventory=draw(inventories), traits=draw(some_traits))
         values = before if draw(st.booleans()) else values
-        held = Holding(draw(st.booleans()), frozenset(values.inventory), values.traits)
+        held = Claims(draw(st.booleans()), frozenset(values.inventory), values.traits)
         if held != NONE:
-            said[uuid] = Assertion(held, values)
-    return Statement(manager, said, inventoried=frozenset(said))
+            said[uuid] = Reported(held, values)
+    return Answer(owner, said, sets_inventory=frozenset(said))
 
 
 @st.composite
-def rounds(draw: st.DrawFn, observed: Snapshot) -> Statements:
-    silent = draw(st.frozensets(st.sampled_from(MANAGERS)))
-    found = [draw(statements(one, observed)) for one in MANAGERS if one not in silent]
-    return Statements(tuple(found), silent, ("driver:one", "driver:two"))
+def rounds(draw: st.DrawFn, observed: Snapshot) -> Answers:
+    unanswered = draw(st.frozensets(st.sampled_from(MANAGERS)))
+    found = [draw(answers(one, observed)) for one in MANAGERS if one not in unanswered]
+    return Answers(tuple(found), unanswered, ("driver:one", "driver:two"))
 
 
 asked = worlds.flatmap(lambda observed: st.tuples(st.just(observed), ledgers, rounds(observed)))
 
 
-def unclaimed(observed: Snapshot, ledger: Ledger, said: Statements) -> set[str]:
-    spoken = {uuid for one in said.statements for uuid in one.assertions}
-    return set(observed.providers) - ledger.holders.keys() - spoken
+def unclaimed(observed: Snapshot, ledger: Ledger, said: Answers) -> set[str]:
+    spoken = {uuid for one in said.in_order for uuid in one.reported}
+    return set(observed.providers) - ledger.claims.keys() - spoken
 
 
 @few
 @given(asked)
-def test_nothing_foreign_ever_changes(world: tuple[Snapshot, Ledger, Statements]) -> None:
+def test_nothing_foreign_ever_changes(world: tuple[Snapshot, Ledger, Answers]) -> None:
     observed, ledger, said = world
-    settled = settle(observed, ledger, said, POLICY)
+    reconciled = reconcile(observed, ledger, said, POLICY)
     for uuid in unclaimed(observed, ledger, said):
-        assert settled.desired.get(uuid) == observed.get(uuid)
+        assert reconciled.desired.get(uuid) == observed.get(uuid)
     claimed = {
         (uuid, name)
-        for uuid, holders in ledger.holders.items()
+        for uuid, holders in ledger.claims.items()
         for held in holders.values()
         for name in (*held.classes, *held.traits, *held.aggregates)
     }
     for uuid, provider in observed.providers.items():
-        after = settled.desired.get(uuid)
+        after = reconciled.desired.get(uuid)
         if after is None:
             assert ledger.is_ours(uuid)
             continue
@@ -103,25 +103,27 @@ def test_nothing_foreign_ever_changes(world: tuple[Snapshot, Ledger, Statements]
 
 @few
 @given(asked)
-def test_settling_again_changes_nothing(world: tuple[Snapshot, Ledger, Statements]) -> None:
+def test_settling_again_changes_nothing(world: tuple[Snapshot, Ledger, Answers]) -> None:
     """Once what leaves and is kept has lost its inventory and then the rest."""
     observed, ledger, said = world
     for _ in range(2):
-        first = settle(observed, ledger, said, POLICY)
+        first = reconcile(observed, ledger, said, POLICY)
         observed, ledger = first.desired, first.ledger
-    second = settle(first.desired, first.ledger, said, POLICY)
+    second = reconcile(first.desired, first.ledger, said, POLICY)
     assert second.desired == first.desired
-    third = settle(second.desired, second.ledger, said, POLICY)
+    third = reconcile(second.desired, second.ledger, said, POLICY)
     assert third.ledger == second.ledger and third.desired is second.desired
 
 
 @few
 @given(asked)
-def test_nothing_reserves_more_than_there_is(world: tuple[Snapshot, Ledger, Statements]) -> None:
+def test_nothing_reserves_more_than_there_is(world: tuple[Snapshot, Ledger, Answers]) -> None:
     observed, ledger, said = world
-    settled = settle(observed, ledger, said, POLICY)
-    drained = settle(settled.desired, settled.ledger, Statements((), frozenset(MANAGERS)), POLICY)
-    for desired in (settled.desired, drained.desired):
+    reconciled = reconcile(observed, ledger, said, POLICY)
+    drained = reconcile(
+        reconciled.desired, reconciled.ledger, Answers((), frozenset(MANAGERS)), POLICY
+    )
+    for desired in (reconciled.desired, drained.desired):
         for provider in desired.walk():
             for record in provider.inventory.values():
                 assert 0 <= (record.reserved or 0) <= record.total
@@ -129,9 +131,9 @@ def test_nothing_reserves_more_than_there_is(world: tuple[Snapshot, Ledger, Stat
 
 @few
 @given(asked)
-def test_the_desired_tree_is_a_tree(world: tuple[Snapshot, Ledger, Statements]) -> None:
+def test_the_desired_tree_is_a_tree(world: tuple[Snapshot, Ledger, Answers]) -> None:
     observed, ledger, said = world
-    desired = settle(observed, ledger, said, POLICY).desired
+    desired = reconcile(observed, ledger, said, POLICY).desired
     again = Snapshot.build(desired.walk())
     assert again == desired and len(again) == len(desired)
 
@@ -139,12 +141,12 @@ def test_the_desired_tree_is_a_tree(world: tuple[Snapshot, Ledger, Statements]) 
 @few
 @given(asked)
 def test_the_order_of_answers_decides_nothing_but_exclusive_claims(
-    world: tuple[Snapshot, Ledger, Statements],
+    world: tuple[Snapshot, Ledger, Answers],
 ) -> None:
     observed, ledger, said = world
-    first = settle(observed, ledger, said, POLICY).desired
-    turned = replace(said, statements=said.statements[::-1])
-    other = settle(observed, ledger, turned, POLICY).desired
+    first = reconcile(observed, ledger, said, POLICY).desired
+    turned = replace(said, in_order=said.in_order[::-1])
+    other = reconcile(observed, ledger, turned, POLICY).desired
     for uuid in first.providers.keys() & other.providers.keys():
         one, two = first.providers[uuid], other.providers[uuid]
         assert one.traits == two.traits and one.aggregates == two.aggregates
@@ -153,50 +155,48 @@ def test_the_order_of_answers_decides_nothing_but_exclusive_claims(
 
 @few
 @given(asked, st.sampled_from(["driver:one", "driver:two"]))
-def test_who_is_silent_loses_nothing(
-    world: tuple[Snapshot, Ledger, Statements], driver: str
-) -> None:
+def test_who_is_silent_loses_nothing(world: tuple[Snapshot, Ledger, Answers], driver: str) -> None:
     observed, ledger, said = world
-    others = tuple(one for one in said.statements if driver_of(one.manager) != driver)
-    said = replace(said, statements=others, silent=said.silent | {driver})
-    settled = settle(observed, ledger, said, POLICY)
-    for uuid, holders in ledger.holders.items():
+    others = tuple(one for one in said.in_order if driver_of(one.owner) != driver)
+    said = replace(said, in_order=others, unanswered=said.unanswered | {driver})
+    reconciled = reconcile(observed, ledger, said, POLICY)
+    for uuid, holders in ledger.claims.items():
         for who, held in holders.items():
             there = observed.get(uuid)
             if driver_of(who) != driver or there is None:
                 continue
-            after = settled.desired.get(uuid)
+            after = reconciled.desired.get(uuid)
             missing = held.within(there).without(held.within(after))
             assert missing == NONE
-            left = settled.ledger.holding_of(uuid, who)
+            left = reconciled.ledger.claims_of(uuid, who)
             assert held.without(left) == NONE
 
 
 @few
 @given(asked)
-def test_who_is_silent_holds_nobody_up(world: tuple[Snapshot, Ledger, Statements]) -> None:
+def test_who_is_silent_holds_nobody_up(world: tuple[Snapshot, Ledger, Answers]) -> None:
     """What one asserts of providers that only it speaks of comes true."""
     observed, ledger, said = world
-    said = replace(said, statements=said.statements[:1], silent=said.silent | {"driver:two"})
-    settled = settle(observed, ledger, said, POLICY)
-    for statement in said.statements:
-        for uuid, one in statement.assertions.items():
-            after = settled.desired.get(uuid)
+    said = replace(said, in_order=said.in_order[:1], unanswered=said.unanswered | {"driver:two"})
+    reconciled = reconcile(observed, ledger, said, POLICY)
+    for answer in said.in_order:
+        for uuid, one in answer.reported.items():
+            after = reconciled.desired.get(uuid)
             ours = uuid == ROOT or ledger.is_ours(uuid)
-            if after is not None and ours and uuid not in settled.ledger.leaving:
-                assert one.holding.traits <= after.traits | {DISABLED}
+            if after is not None and ours and uuid not in reconciled.ledger.leaving:
+                assert one.claims.traits <= after.traits | {DISABLED}
 
 
 @few
 @given(asked, st.booleans())
 def test_without_a_ledger_nothing_that_drivers_left_unsaid_goes(
-    world: tuple[Snapshot, Ledger, Statements], takes_over: bool
+    world: tuple[Snapshot, Ledger, Answers], takes_over: bool
 ) -> None:
     observed, _, said = world
-    settled = settle(observed, Ledger(), said, replace(POLICY, takes_over=takes_over))
-    spoken = frozenset[str]().union(*(one.inventoried for one in said.statements))
+    reconciled = reconcile(observed, Ledger(), said, replace(POLICY, takes_over=takes_over))
+    spoken = frozenset[str]().union(*(one.sets_inventory for one in said.in_order))
     for uuid, before in observed.providers.items():
-        after = settled.desired.get(uuid)
+        after = reconciled.desired.get(uuid)
         assert after is not None
         assert before.traits <= after.traits and before.aggregates <= after.aggregates
         if not takes_over or uuid not in spoken:

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from agent.ownership.ledger import Holding, Ledger
+from agent.ownership.answers import Answer, Reported, driver_answer, without_moved_classes
+from agent.ownership.ledger import Claims, Ledger
 from agent.ownership.policy import Policy
-from agent.ownership.statement import Assertion, Statement, driver_statements, without_moved_classes
 from reportclient.model import Inventory, Provider
 from reportclient.provider_tree import ProviderTree
 from tests.ownership.rules.small import (
@@ -16,8 +16,8 @@ from tests.ownership.rules.small import (
     ROOT,
     TWO,
     answers,
+    claims,
     device,
-    holding,
     kept,
     names,
     root,
@@ -30,25 +30,23 @@ POOL = "c0ffee00-0000-4000-8000-000000000003"
 SHARES, PCI = "MISC_SHARES_VIA_AGGREGATE", f"{ONE}/pci"
 
 
-def asserted(tree: ProviderTree, uuid: str = DEVICE) -> Assertion | None:
-    (main, *_) = driver_statements(ONE, tree, Ledger()).statements
-    return main.assertions.get(uuid)
+def asserted(tree: ProviderTree, uuid: str = DEVICE) -> Reported | None:
+    (main, *_) = driver_answer(ONE, tree, Ledger()).answers
+    return main.reported.get(uuid)
 
 
 def test_a_child_is_asserted_by_its_making() -> None:
     tree = ProviderTree(there(root()))
     uuid = tree.new_child("card", ROOT)
     said = asserted(tree, uuid)
-    assert said is not None and said.holding == holding(provider=True)
+    assert said is not None and said.claims == claims(provider=True)
 
 
 def test_records_are_said_like_dicts() -> None:
     one, other = ProviderTree(FULL), ProviderTree(FULL)
     one.update_inventory(DEVICE, {"FPGA": Inventory(2)})
     other.update_inventory(DEVICE, {"FPGA": {"total": 2}})
-    assert (
-        asserted(one) == asserted(other) == (holding("FPGA", provider=True), one.provider(DEVICE))
-    )
+    assert asserted(one) == asserted(other) == (claims("FPGA", provider=True), one.provider(DEVICE))
 
 
 def test_what_was_added_and_taken_away_again_is_not_said() -> None:
@@ -56,7 +54,7 @@ def test_what_was_added_and_taken_away_again_is_not_said() -> None:
     tree.add_traits(DEVICE, "CUSTOM_A", "CUSTOM_B")
     tree.remove_traits(DEVICE, "CUSTOM_B")
     said = asserted(tree)
-    assert said is not None and said.holding.traits == names("CUSTOM_A")
+    assert said is not None and said.claims.traits == names("CUSTOM_A")
 
 
 def test_a_copy_has_what_was_said_and_goes_its_own_way() -> None:
@@ -84,23 +82,23 @@ def test_a_sharing_provider_that_is_not_shown_is_there_all_the_same() -> None:
 
 def test_a_set_of_own_traits_or_aggregates_replaces_earlier_claims() -> None:
     tree = ProviderTree(there(root(), replace(device(8, "CUSTOM_A"), aggregates=names(POOL))))
-    ledger = kept((ONE, DEVICE, holding("VCPU", "CUSTOM_A", provider=True)))
-    ledger = ledger.adding(ONE, DEVICE, Holding(aggregates=names(POOL)))
+    ledger = kept((ONE, DEVICE, claims("VCPU", "CUSTOM_A", provider=True)))
+    ledger = ledger.adding(ONE, DEVICE, Claims(aggregates=names(POOL)))
     for own in (tree.set_own_traits, tree.set_own_aggregates):
         own(DEVICE, ())
-    (said,) = driver_statements(ONE, tree, ledger).statements
-    assert said.assertions[DEVICE].holding == holding("VCPU", provider=True)
-    assert not said.denied and tree.data(DEVICE).aggregates == {POOL}
+    (said,) = driver_answer(ONE, tree, ledger).answers
+    assert said.reported[DEVICE].claims == claims("VCPU", provider=True)
+    assert not said.absent and tree.data(DEVICE).aggregates == {POOL}
 
 
 def test_what_a_driver_names_is_added_to_what_it_claimed_before() -> None:
     tree = ProviderTree(there(root(), replace(device(8, "CUSTOM_A"), aggregates=names(ROOT))))
-    ledger = kept((ONE, DEVICE, holding("VCPU", "CUSTOM_A", provider=True)))
-    ledger = ledger.adding(ONE, DEVICE, Holding(aggregates=names(ROOT)))
+    ledger = kept((ONE, DEVICE, claims("VCPU", "CUSTOM_A", provider=True)))
+    ledger = ledger.adding(ONE, DEVICE, Claims(aggregates=names(ROOT)))
     tree.add_traits(DEVICE, "CUSTOM_B")
     tree.add_aggregates(DEVICE, POOL)
-    (said,) = driver_statements(ONE, tree, ledger).statements
-    assert said.assertions[DEVICE].holding == Holding(
+    (said,) = driver_answer(ONE, tree, ledger).answers
+    assert said.reported[DEVICE].claims == Claims(
         True, names("VCPU"), names("CUSTOM_A CUSTOM_B"), names(f"{ROOT} {POOL}")
     )
 
@@ -113,11 +111,11 @@ def test_each_source_denies_names_and_only_the_driver_removes_providers() -> Non
     tree.remove(DEVICE)
     with tree.source("pci"):
         tree.remove_aggregates(ROOT, POOL)
-    main, source = driver_statements(ONE, tree, Ledger()).statements
+    main, source = driver_answer(ONE, tree, Ledger()).answers
     assert (main.removed, main.gone) == ({DEVICE}, {DEVICE, POOL})
-    assert main.inventoried == main.adopted == {ROOT}
-    assert main.denied == {ROOT: holding(traits="CUSTOM_A")}
-    assert source == Statement(PCI, denied={ROOT: Holding(aggregates=names(POOL))})
+    assert main.sets_inventory == main.adopted == {ROOT}
+    assert main.absent == {ROOT: claims(traits="CUSTOM_A")}
+    assert source == Answer(PCI, absent={ROOT: Claims(aggregates=names(POOL))})
 
 
 def test_a_source_beside_a_silent_one_is_reported() -> None:
@@ -125,13 +123,13 @@ def test_a_source_beside_a_silent_one_is_reported() -> None:
     tree.silent("pci")
     with tree.source("mdev"):
         tree.update_inventory(DEVICE, {"VCPU": {"total": 8}})
-    said = driver_statements(ONE, tree, Ledger())
-    assert [each.manager for each in said.statements] == [ONE, f"{ONE}/mdev"]
-    assert said.silent == {PCI}
+    said = driver_answer(ONE, tree, Ledger())
+    assert [each.owner for each in said.answers] == [ONE, f"{ONE}/mdev"]
+    assert said.unanswered == {PCI}
 
 
 @pytest.mark.parametrize(
-    ("manager", "silent", "answered", "stay"),
+    ("owner", "unanswered", "answered", "stay"),
     [
         (ONE, ONE, (), True),
         (ONE, PCI, (ONE,), True),
@@ -142,28 +140,28 @@ def test_a_source_beside_a_silent_one_is_reported() -> None:
     ],
 )
 def test_claims_stay_while_their_driver_or_its_source_is_silent(
-    manager: str, silent: str, answered: tuple[str, ...], stay: bool
+    owner: str, unanswered: str, answered: tuple[str, ...], stay: bool
 ) -> None:
-    said = answers(*map(Statement, answered), silent=[silent])
-    assert said.is_silent(manager) is stay
+    said = answers(*map(Answer, answered), unanswered=[unanswered])
+    assert said.is_unanswered(owner) is stay
 
 
 # -- while a reshape is pending
 
 
 def test_what_would_move_is_offered_where_it_is_and_nowhere_else() -> None:
-    ledger = kept((ONE, ROOT, holding("VCPU", provider=True)))
+    ledger = kept((ONE, ROOT, claims("VCPU", provider=True)))
     one = without_moved_classes(says(ONE, root(), device(8, "CUSTOM_A")), ledger)
-    assert one.assertions.keys() == {ROOT}, "the device would have nothing else"
-    held = ledger.adding(ONE, DEVICE, holding(provider=True))
+    assert one.reported.keys() == {ROOT}, "the device would have nothing else"
+    held = ledger.adding(ONE, DEVICE, claims(provider=True))
     one = without_moved_classes(says(ONE, root(), device(8, "CUSTOM_A")), held)
-    assert one.assertions[DEVICE].holding == holding(traits="CUSTOM_A", provider=True)
+    assert one.reported[DEVICE].claims == claims(traits="CUSTOM_A", provider=True)
 
 
 def test_what_another_driver_has_elsewhere_does_not_move() -> None:
     said = says(ONE, device(8))
-    assert without_moved_classes(said, kept((TWO, ROOT, holding("VCPU", provider=True)))) == said
-    assert without_moved_classes(said, kept((ONE, DEVICE, holding("VCPU", provider=True)))) == said
+    assert without_moved_classes(said, kept((TWO, ROOT, claims("VCPU", provider=True)))) == said
+    assert without_moved_classes(said, kept((ONE, DEVICE, claims("VCPU", provider=True)))) == said
 
 
 # -- what may be asserted
@@ -174,13 +172,13 @@ def test_who_says_of_somebody_elses_pool_what_it_has_is_told_nothing() -> None:
         POOL, "pool", None, {"DISK_GB": Inventory(9).with_defaults(None)}, names(SHARES)
     )
     policy, observed = Policy(ROOT, foreign=frozenset({POOL})), there(root(), pool)
-    (same,) = says(ONE, pool).assertions.values()
+    (same,) = says(ONE, pool).reported.values()
     assert policy.allowed(ONE, same, observed, Ledger()) == (None, [])
     for other in (
         replace(pool, inventory={"DISK_GB": Inventory(8).with_defaults(None)}),
         replace(pool, name="mine"),
         replace(pool, inventory={}),
     ):
-        (said,) = says(ONE, other).assertions.values()
+        (said,) = says(ONE, other).reported.values()
         counts, told = policy.allowed(ONE, said, observed, Ledger())
         assert counts is None and "sharing provider of another service" in told[0]

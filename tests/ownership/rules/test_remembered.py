@@ -1,13 +1,13 @@
-"""What is settled again is not worked out again, and never anything else than it would be."""
+"""What is reconciled again is not worked out again, and never anything else than it would be."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from agent.ownership.ledger import Holding, Ledger
-from agent.ownership.settle import settle
-from agent.ownership.statement import driver_statements
+from agent.ownership.answers import driver_answer
+from agent.ownership.ledger import Claims, Ledger
+from agent.ownership.reconcile import reconcile
 from agent.period.tracker import LastResults
 from reportclient.provider_tree import ProviderTree
 from tests.agents import Agent, Small, devices
@@ -76,9 +76,9 @@ def spoken(body: Body) -> ProviderTree:
 @pytest.mark.parametrize("second", BODIES)
 @pytest.mark.parametrize("first", BODIES)
 def test_the_answer_is_what_it_would_be_whatever_was_said_before(first: Body, second: Body) -> None:
-    earlier = driver_statements(ONE, spoken(first), LEDGER)
-    later = driver_statements(ONE, spoken(second), LEDGER, earlier)
-    assert later == driver_statements(ONE, spoken(second), LEDGER)
+    earlier = driver_answer(ONE, spoken(first), LEDGER)
+    later = driver_answer(ONE, spoken(second), LEDGER, earlier)
+    assert later == driver_answer(ONE, spoken(second), LEDGER)
     assert (later is earlier) == (first is second)
 
 
@@ -86,10 +86,10 @@ def test_the_answer_is_what_it_would_be_whatever_was_said_before(first: Body, se
 @pytest.mark.parametrize("first", BODIES)
 def test_it_is_so_on_another_tree_and_ledger_too(first: Body, second: Body) -> None:
     before = spoken(first)
-    last = driver_statements(ONE, before, LEDGER)
+    last = driver_answer(ONE, before, LEDGER)
     ledger = LEDGER
-    for uuid, one in last.statements[0].assertions.items():
-        ledger = ledger.adding(ONE, uuid, one.holding)
+    for uuid, one in last.answers[0].reported.items():
+        ledger = ledger.adding(ONE, uuid, one.claims)
     after = before.freeze()
     if DEVICE not in after:
         after = FULL.with_changes({DEVICE: None})
@@ -100,23 +100,23 @@ def test_it_is_so_on_another_tree_and_ledger_too(first: Body, second: Body) -> N
             second(tree)
         return tree
 
-    assert driver_statements(ONE, now(), ledger, last) == driver_statements(ONE, now(), ledger)
+    assert driver_answer(ONE, now(), ledger, last) == driver_answer(ONE, now(), ledger)
 
 
 def test_what_a_driver_does_to_its_tree_afterwards_is_nobodys_answer() -> None:
     tree = spoken(same)
-    last = driver_statements(ONE, tree, LEDGER)
+    last = driver_answer(ONE, tree, LEDGER)
     tree.add_traits(DEVICE, "CUSTOM_A")
-    later = driver_statements(ONE, spoken(name_a_trait_that_is_there), LEDGER, last)
-    assert later == driver_statements(ONE, spoken(name_a_trait_that_is_there), LEDGER)
+    later = driver_answer(ONE, spoken(name_a_trait_that_is_there), LEDGER, last)
+    assert later == driver_answer(ONE, spoken(name_a_trait_that_is_there), LEDGER)
 
 
 def test_a_quiet_round_is_settled_once() -> None:
-    results, last = LastResults(), driver_statements(ONE, spoken(same), LEDGER)
+    results, last = LastResults(), driver_answer(ONE, spoken(same), LEDGER)
 
     def settled(body: Body) -> object:
-        said = driver_statements(ONE, spoken(body), LEDGER, last).statements
-        return results.result_of("all", settle, FULL, LEDGER, answers(*said), OWN)
+        said = driver_answer(ONE, spoken(body), LEDGER, last).answers
+        return results.result_of("all", reconcile, FULL, LEDGER, answers(*said), OWN)
 
     assert settled(same) is settled(same)
     assert settled(same) is not settled(change)
@@ -124,22 +124,22 @@ def test_a_quiet_round_is_settled_once() -> None:
 
 @pytest.mark.parametrize("size", [5, 50])
 def test_a_period_records_only_what_changed_since_the_one_before(size: int, monkeypatch) -> None:
-    """Counts the lookups in the ledger, one for each provider whose statement is made again."""
+    """Counts the lookups in the ledger, one for each provider whose answer is made again."""
     lookups: list[str] = []
 
     def body(tree: ProviderTree, nodename: str, allocations: Any = None) -> None:
         devices(*(f"device{number}" for number in range(size)))(tree, nodename)
         tree.update_inventory(nodename, {"VCPU": {"total": total}})
 
-    lookup = Ledger.holding_of
+    lookup = Ledger.claims_of
 
-    def counted(ledger: Ledger, uuid: str, manager: str) -> Holding:
+    def counted(ledger: Ledger, uuid: str, owner: str) -> Claims:
         lookups.append(uuid)
-        return lookup(ledger, uuid, manager)
+        return lookup(ledger, uuid, owner)
 
     agent, total = Agent(FakePlacement(), Small(body)), 1
     agent.settle()
-    monkeypatch.setattr(Ledger, "holding_of", counted)
+    monkeypatch.setattr(Ledger, "claims_of", counted)
     agent.period()
     assert lookups == []
     total = 2

@@ -1,13 +1,13 @@
-"""The table at the top of agent/ownership/settle.py, row by row, and the problems that settling reports."""
+"""The table at the top of agent/ownership/reconcile.py, row by row, and the problems that settling reports."""
 
 from dataclasses import dataclass, replace
 
 import pytest
 
+from agent.ownership.answers import Answer, Answers
 from agent.ownership.ledger import FILES, Ledger
 from agent.ownership.policy import Policy
-from agent.ownership.settle import Settled, settle
-from agent.ownership.statement import Statement, Statements
+from agent.ownership.reconcile import Reconciled, reconcile
 from reportclient.model import Inventory, Provider
 from reportclient.snapshot import Snapshot
 from tests.ownership.rules.small import (
@@ -18,8 +18,8 @@ from tests.ownership.rules.small import (
     ROOT,
     TWO,
     answers,
+    claims,
     device,
-    holding,
     kept,
     root,
     says,
@@ -28,9 +28,9 @@ from tests.ownership.rules.small import (
 
 SHARED = "CUSTOM_SHARED"
 OWNERS = "CUSTOM_OWNERS"
-MINE = (ONE, ROOT, holding(provider=True))
-HELD = (ONE, DEVICE, holding("VCPU", SHARED, provider=True))
-HELD_TOO = (TWO, DEVICE, holding(traits=SHARED))
+MINE = (ONE, ROOT, claims(provider=True))
+HELD = (ONE, DEVICE, claims("VCPU", SHARED, provider=True))
+HELD_TOO = (TWO, DEVICE, claims(traits=SHARED))
 FULL = there(root(), device(8, SHARED))
 EMPTY = there(root())
 
@@ -50,7 +50,7 @@ def with_fpga(provider: Provider) -> Provider:
 class Case:
     observed: Snapshot
     ledger: Ledger
-    said: Statements
+    said: Answers
     expected: Provider | None
     """The device as it shall be."""
     holders: frozenset[str] = frozenset()
@@ -64,7 +64,7 @@ CASES = {
     ),
     "there and asserted now: adopted, with the values that are said": Case(
         there(root(), device(4)),
-        kept(MINE, (ONE, DEVICE, holding(provider=True))),
+        kept(MINE, (ONE, DEVICE, claims(provider=True))),
         answers(says(ONE, root(), device(8, SHARED))),
         device(8, SHARED),
         frozenset({ONE}),
@@ -86,22 +86,22 @@ CASES = {
         device(8, SHARED),
         frozenset({ONE}),
     ),
-    "held by one who is silent: stays": Case(
-        FULL, kept(MINE, HELD), answers(silent=[ONE]), device(8, SHARED), frozenset({ONE})
+    "held by one who is unanswered: stays": Case(
+        FULL, kept(MINE, HELD), answers(unanswered=[ONE]), device(8, SHARED), frozenset({ONE})
     ),
     "held, and not asserted any more: released, and held until it is gone": Case(
         FULL, kept(MINE, HELD), answers(says(ONE, root())), None, frozenset({ONE})
     ),
-    "released by its owner, and one who is silent holds a class of it: stays with that": Case(
+    "released by its owner, and one who is unanswered holds a class of it: stays with that": Case(
         there(root(), with_fpga(device(8, SHARED))),
-        kept(MINE, HELD, (TWO, DEVICE, holding("FPGA"))),
-        answers(says(ONE, root()), silent=[TWO]),
+        kept(MINE, HELD, (TWO, DEVICE, claims("FPGA"))),
+        answers(says(ONE, root()), unanswered=[TWO]),
         with_fpga(device(0)),
         frozenset({ONE, TWO}),
     ),
     "released by its owner, and the other one answers again: gone": Case(
         there(root(), with_fpga(device(0))),
-        kept(MINE, (ONE, DEVICE, holding(provider=True)), (TWO, DEVICE, holding("FPGA"))),
+        kept(MINE, (ONE, DEVICE, claims(provider=True)), (TWO, DEVICE, claims("FPGA"))),
         answers(says(ONE, root()), says(TWO)),
         None,
         frozenset({ONE, TWO}),
@@ -111,13 +111,17 @@ CASES = {
     ),
     "held by one who left, and all others answered: released": Case(
         FULL,
-        kept((TWO, ROOT, holding(provider=True)), HELD),
+        kept((TWO, ROOT, claims(provider=True)), HELD),
         answers(says(TWO, root())),
         None,
         frozenset({ONE}),
     ),
-    "held by one who left, and another is silent: stays": Case(
-        FULL, kept(HELD, HELD_TOO), answers(silent=[TWO]), device(8, SHARED), frozenset({ONE, TWO})
+    "held by one who left, and another is unanswered: stays": Case(
+        FULL,
+        kept(HELD, HELD_TOO),
+        answers(unanswered=[TWO]),
+        device(8, SHARED),
+        frozenset({ONE, TWO}),
     ),
     "exclusive and asserted by two: the first in order, and told": Case(
         FULL,
@@ -139,106 +143,108 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_each_row_of_the_table(case: Case) -> None:
-    settled = settle(case.observed, case.ledger, case.said, OWN)
-    assert settled.desired.get(DEVICE) == case.expected
-    assert settled.ledger.holdings_on(DEVICE).keys() == case.holders
-    assert case.told in " ".join(one.text for one in settled.problems)
-    assert bool(case.told) == bool(settled.problems)
+    reconciled = reconcile(case.observed, case.ledger, case.said, OWN)
+    assert reconciled.desired.get(DEVICE) == case.expected
+    assert reconciled.ledger.claims_on(DEVICE).keys() == case.holders
+    assert case.told in " ".join(one.text for one in reconciled.problems)
+    assert bool(case.told) == bool(reconciled.problems)
 
 
-def on_the_root(said: Statements, ledger: Ledger, policy: Policy) -> Settled:
-    return settle(there(root()), ledger, said, policy)
+def on_the_root(said: Answers, ledger: Ledger, policy: Policy) -> Reconciled:
+    return reconcile(there(root()), ledger, said, policy)
 
 
 def test_what_the_owner_of_an_attached_root_took_away_is_given_up_and_told() -> None:
-    ledger = Ledger({ROOT: {ONE: holding(traits=SHARED)}}, frozenset({SHARED}), begun=True)
+    ledger = Ledger({ROOT: {ONE: claims(traits=SHARED)}}, frozenset({SHARED}), begun=True)
     said = answers(says(ONE, root(0, SHARED), places=False))
-    settled = on_the_root(said, ledger, ATTACHED)
-    assert settled.desired.providers[ROOT].traits == frozenset()
-    (told,) = settled.problems
+    reconciled = on_the_root(said, ledger, ATTACHED)
+    assert reconciled.desired.providers[ROOT].traits == frozenset()
+    (told,) = reconciled.problems
     assert "not set again: the owner of this root removed it" in told.text
 
 
 def test_what_was_never_seen_on_an_attached_root_is_tried_again() -> None:
     said = answers(says(ONE, root(0, SHARED), places=False))
-    settled = on_the_root(said, kept((ONE, ROOT, holding(traits=SHARED))), ATTACHED)
-    assert settled.desired.providers[ROOT].traits == {SHARED}
-    assert not settled.problems
+    reconciled = on_the_root(said, kept((ONE, ROOT, claims(traits=SHARED))), ATTACHED)
+    assert reconciled.desired.providers[ROOT].traits == {SHARED}
+    assert not reconciled.problems
 
 
 @pytest.mark.parametrize("takes_over", [True, False])
 def test_without_a_ledger_a_device_of_nobodys_stays(takes_over: bool) -> None:
     policy = replace(OWN, takes_over=takes_over)
-    settled = settle(FULL, Ledger(), answers(says(ONE, root())), policy)
-    assert settled.desired is FULL
+    reconciled = reconcile(FULL, Ledger(), answers(says(ONE, root())), policy)
+    assert reconciled.desired is FULL
 
 
 def test_all_that_is_above_what_is_foreign_stays_empty() -> None:
     second, third = (f"c0ffee00-0000-4000-8000-00000000000{n}" for n in (4, 5))
     below = Provider(second, "second", DEVICE, device(4).inventory)
     foreign = Provider(third, "third", second)
-    ledger = kept(MINE, HELD, (ONE, second, holding("VCPU", provider=True)))
-    settled = settle(FULL.with_changes({second: below, third: foreign}), ledger, SILENT_ON_ALL, OWN)
-    assert settled.desired.providers.keys() == {ROOT, DEVICE, second, third}
-    assert not settled.desired.providers[DEVICE].inventory
-    assert not settled.desired.providers[second].inventory
-    assert f"created provider third ({third}) below it" in settled.problems[0].text
+    ledger = kept(MINE, HELD, (ONE, second, claims("VCPU", provider=True)))
+    reconciled = reconcile(
+        FULL.with_changes({second: below, third: foreign}), ledger, SILENT_ON_ALL, OWN
+    )
+    assert reconciled.desired.providers.keys() == {ROOT, DEVICE, second, third}
+    assert not reconciled.desired.providers[DEVICE].inventory
+    assert not reconciled.desired.providers[second].inventory
+    assert f"created provider third ({third}) below it" in reconciled.problems[0].text
 
 
 def test_a_provider_goes_together_with_all_below_it() -> None:
     second = "c0ffee00-0000-4000-8000-000000000004"
     below = Provider(second, "second", DEVICE)
-    ledger = kept(MINE, HELD, (ONE, second, holding(provider=True)))
-    settled = settle(FULL.with_changes({second: below}), ledger, SILENT_ON_ALL, OWN)
-    assert settled.desired.providers.keys() == {ROOT} and not settled.problems
+    ledger = kept(MINE, HELD, (ONE, second, claims(provider=True)))
+    reconciled = reconcile(FULL.with_changes({second: below}), ledger, SILENT_ON_ALL, OWN)
+    assert reconciled.desired.providers.keys() == {ROOT} and not reconciled.problems
 
 
 def test_the_name_of_a_provider_that_has_to_stay_is_not_free() -> None:
     third, fourth = (f"c0ffee00-0000-4000-8000-00000000000{n}" for n in (5, 6))
     observed = FULL.with_changes({third: Provider(third, "third", DEVICE)})
     wanted = Provider(fourth, "device", ROOT)
-    settled = settle(observed, kept(MINE, HELD), answers(says(ONE, root(), wanted)), OWN)
-    assert settled.desired.providers.keys() == {ROOT, DEVICE, third}
+    reconciled = reconcile(observed, kept(MINE, HELD), answers(says(ONE, root(), wanted)), OWN)
+    assert reconciled.desired.providers.keys() == {ROOT, DEVICE, third}
 
 
 SILENT_ON_ALL = answers(says(ONE, root()))
 
 
 @pytest.mark.parametrize(
-    ("says_it", "silent", "seen"),
+    ("says_it", "unanswered", "seen"),
     [(True, (), {SHARED}), (False, (ONE,), {SHARED}), (False, (), set())],
-    ids=["repeated", "its driver is silent", "left out"],
+    ids=["repeated", "its driver is unanswered", "left out"],
 )
 def test_a_claimed_trait_of_an_attached_root_counts_as_seen(
-    says_it: bool, silent: tuple[str, ...], seen: set[str]
+    says_it: bool, unanswered: tuple[str, ...], seen: set[str]
 ) -> None:
     """Of those that its owner has set, which a driver reports as well, none is."""
-    ledger = Ledger({ROOT: {ONE: holding(traits=SHARED)}}, begun=True)
-    statements = (
+    ledger = Ledger({ROOT: {ONE: claims(traits=SHARED)}}, begun=True)
+    answers = (
         []
-        if silent
+        if unanswered
         else [says(ONE, root(0, f"{SHARED} {OWNERS}" if says_it else OWNERS), places=False)]
     )
-    said = answers(*statements, silent=silent)
+    said = answers(*answers, unanswered=unanswered)
     observed = there(root(0, f"{SHARED} {OWNERS}"))
-    assert settle(observed, ledger, said, ATTACHED).ledger.seen == seen
-    assert not settle(observed, ledger, said, OWN).ledger.seen, "on an own root none does"
+    assert reconcile(observed, ledger, said, ATTACHED).ledger.seen == seen
+    assert not reconcile(observed, ledger, said, OWN).ledger.seen, "on an own root none does"
 
 
 # -- the problems: of which provider, and in which words
 
 THIRD, OTHER = (f"c0ffee00-0000-4000-8000-00000000000{n}" for n in (3, 9))
-OURS = ((ONE, ROOT, holding(provider=True)), (ONE, DEVICE, holding("VCPU", provider=True)))
+OURS = ((ONE, ROOT, claims(provider=True)), (ONE, DEVICE, claims("VCPU", provider=True)))
 
 
-def told(settled: Settled) -> list[tuple[str, str, str]]:
-    return [(one.uuid, one.provider, one.text) for one in settled.problems]
+def told(reconciled: Reconciled) -> list[tuple[str, str, str]]:
+    return [(one.uuid, one.provider, one.text) for one in reconciled.problems]
 
 
 def settled(
-    observed: Snapshot, *statements: Statement, ledger: Ledger | None = None, policy: Policy = OWN
-) -> Settled:
-    return settle(observed, kept(*OURS) if ledger is None else ledger, answers(*statements), policy)
+    observed: Snapshot, *answers: Answer, ledger: Ledger | None = None, policy: Policy = OWN
+) -> Reconciled:
+    return reconcile(observed, kept(*OURS) if ledger is None else ledger, answers(*answers), policy)
 
 
 def test_a_provider_that_may_not_move_stays_and_gets_all_else_that_is_said() -> None:
@@ -290,7 +296,7 @@ def test_nothing_is_made_below_another_services_provider() -> None:
 @pytest.mark.parametrize(("rows", "why"), [
     ((), (DEVICE, "device", kept_for(f"created provider below ({THIRD}) below it", THIRD))),
     (
-        ((TWO, THIRD, holding(provider=True)),),
+        ((TWO, THIRD, claims(provider=True)),),
         (
             THIRD,
             "below",
@@ -300,8 +306,8 @@ def test_nothing_is_made_below_another_services_provider() -> None:
 ])  # fmt: skip
 def test_what_goes_stays_while_something_is_below_it(rows: tuple, why: tuple) -> None:
     below = Provider(THIRD, "below", DEVICE)
-    statements = [says(ONE, root())] + ([says(TWO, below)] if rows else [])
-    done = settled(there(root(), device(4), below), *statements, ledger=kept(*OURS, *rows))
+    answers = [says(ONE, root())] + ([says(TWO, below)] if rows else [])
+    done = settled(there(root(), device(4), below), *answers, ledger=kept(*OURS, *rows))
     assert done.desired.get(DEVICE) == device() and THIRD in done.desired
     assert told(done) == [why]
 
@@ -315,7 +321,7 @@ def test_what_goes_stays_while_something_is_below_it(rows: tuple, why: tuple) ->
 def test_what_goes_is_emptied_and_stays_with_what_others_set(others, sake, keeps) -> None:
     """Capacity first, then the rest; ``computectl retire`` takes all."""
     theirs = replace(device(4), **others)
-    ours = holding("VCPU", "CUSTOM_OURS", provider=True)
+    ours = claims("VCPU", "CUSTOM_OURS", provider=True)
     now = replace(theirs, traits=theirs.traits | {"CUSTOM_OURS"})
     left = {name: each for name, each in theirs.inventory.items() if name != "VCPU"}
     steps = [replace(now, inventory=left), replace(theirs, inventory=left)] if keeps else [None]

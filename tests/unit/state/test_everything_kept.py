@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.nodes.identity import IdentityError, NodeTable, compute_id
-from agent.ownership.ledger import Holding
+from agent.ownership.ledger import Claims
 from agent.registry.checks import StatusChange
 from agent.registry.errors import RecordUnusable
 from agent.reporting.status import StatusFile
@@ -29,7 +29,7 @@ ROOT = "c0ffee00-0000-4000-8000-000000000001"
 def root(state: Path) -> None:
     kept = SavedRoot.in_directory(state, ROOT)
     kept.load()
-    held = Holding(traits=frozenset({"HW_CPU_X86_AVX"}))
+    held = Claims(traits=frozenset({"HW_CPU_X86_AVX"}))
     kept.save_ledger(replace(kept.ledger.adding("driver:a", ROOT, held), begun=True))
     kept.save(ROOT, View(Snapshot.build([Provider(ROOT, "host", None)]), {ROOT: 1}))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agent.ownership.ledger import Holding, Ledger, Removed
+from agent.ownership.ledger import Claims, Ledger, Removed
 from agent.state.document import Document
 from agent.state.saved_root import SavedRoot, is_new, root_path, saved_roots
 from reportclient.model import Inventory, Provider
@@ -22,12 +22,12 @@ from tests.full_disk import full_disk
 
 ROOT, OTHER = "c0ffee00-0000-4000-8000-000000000001", "c0ffee00-0000-4000-8000-000000000002"
 SHARED = "c0ffee00-0000-4000-8000-000000000003"
-HELD = Holding(True, frozenset({"VCPU"}), frozenset({"HW_CPU_X86_AVX"}), frozenset({SHARED}))
+HELD = Claims(True, frozenset({"VCPU"}), frozenset({"HW_CPU_X86_AVX"}), frozenset({SHARED}))
 LEDGER = Ledger(
-    {ROOT: {"driver:a": HELD, "driver:b": Holding(classes=frozenset({"VGPU"}))}},
+    {ROOT: {"driver:a": HELD, "driver:b": Claims(classes=frozenset({"VGPU"}))}},
     frozenset({"VGPU"}),
     True,
-    {OTHER: Removed(7, HELD), SHARED: Removed(None, Holding(provider=True))},
+    {OTHER: Removed(7, HELD), SHARED: Removed(None, Claims(provider=True))},
     frozenset({"driver:b"}),
 )
 LOST = "this agent owns what its drivers report from now on"

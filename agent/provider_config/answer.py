@@ -1,32 +1,32 @@
 """Claims of the provider files on one tree.  Pure.
 
-Provider files are a manager like a driver: drivers do not see what the files add, a driver's
+Provider files are an owner like a driver: drivers do not see what the files add, a driver's
 inventory takes precedence, and what is removed from the files is released.
 """
 
 from dataclasses import replace
 from typing import NamedTuple
 
-from agent.ownership.ledger import FILES, Holding, Ledger
+from agent.ownership.answers import Answer, Reported
+from agent.ownership.ledger import FILES, Claims, Ledger
 from agent.ownership.policy import Policy
-from agent.ownership.statement import Assertion, Statement
 from agent.provider_config.entries import Entries, Entry, Key
 from reportclient.plan import Problem
 from reportclient.snapshot import Snapshot
 
 
-class Asserted(NamedTuple):
-    """The files' statement; ``met`` are the keys of entries whose provider exists."""
+class FilesAnswer(NamedTuple):
+    """The files' answer; ``matched`` are the keys of entries whose provider exists."""
 
-    statement: Statement
+    answer: Answer
     problems: tuple[Problem, ...]
-    met: frozenset[Key]
+    matched: frozenset[Key]
 
 
-def asserted(entries: Entries, tree: Snapshot, policy: Policy, ledger: Ledger) -> Asserted:
+def files_answer(entries: Entries, tree: Snapshot, policy: Policy, ledger: Ledger) -> FilesAnswer:
     """Return what the entries assert on ``tree``, the one that the drivers desire."""
     problems: list[Problem] = []
-    met: set[Key] = set()
+    matched: set[Key] = set()
     by_provider: dict[str, Entry] = {}
     for entry in entries.explicit:
         # As in Nova, a name may be a UUID and vice versa.
@@ -34,7 +34,7 @@ def asserted(entries: Entries, tree: Snapshot, policy: Policy, ledger: Ledger) -
         provider = by_name or by_uuid if entry.by == "name" else by_uuid or by_name
         if provider is None:
             continue
-        met.add(entry.key)
+        matched.add(entry.key)
         first = by_provider.setdefault(provider.uuid, entry)
         if first is not entry:
             text = f"{entry} ignored: {first} describes this provider, too; merge the two entries"
@@ -42,7 +42,7 @@ def asserted(entries: Entries, tree: Snapshot, policy: Policy, ledger: Ledger) -
     root = policy.root
     if entries.default is not None and root in tree:
         by_provider.setdefault(root, entries.default)
-    assertions: dict[str, Assertion] = {}
+    reported: dict[str, Reported] = {}
     places: dict[tuple[str, str], str] = {}
     for uuid, entry in by_provider.items():
         provider = tree.providers[uuid]
@@ -50,7 +50,7 @@ def asserted(entries: Entries, tree: Snapshot, policy: Policy, ledger: Ledger) -
             text = f"{entry.place}: not changed: owned by another service"
             problems.append(Problem(uuid, provider.name, text))
             continue
-        holding = Holding(False, frozenset(entry.inventory), entry.traits)
-        assertions[uuid] = Assertion(holding, replace(provider, inventory=entry.inventory))
+        claims = Claims(False, frozenset(entry.inventory), entry.traits)
+        reported[uuid] = Reported(claims, replace(provider, inventory=entry.inventory))
         places |= {(uuid, name): place for name, place in entry.places.items()}
-    return Asserted(Statement(FILES, assertions, places=places), tuple(problems), frozenset(met))
+    return FilesAnswer(Answer(FILES, reported, places=places), tuple(problems), frozenset(matched))

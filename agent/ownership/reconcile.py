@@ -1,4 +1,4 @@
-"""settle: from Placement's state, the ledger and the drivers' statements to what is desired.  Pure.
+"""reconcile: from what Placement has and what each owner claims to what is desired.  Pure.
 
 The rules of ownership are those of Kubernetes' server-side apply.  A claim is that a provider
 exists, with its name and parent, or that it has a class, a trait or an aggregate.  ``TABLE`` says
@@ -24,6 +24,7 @@ from enum import Enum
 from itertools import chain
 from typing import NamedTuple
 
+from agent.ownership.answers import Answers, Reported
 from agent.ownership.ledger import (
     AGENT,
     DRIVER,
@@ -33,34 +34,33 @@ from agent.ownership.ledger import (
     NOVA_COMPUTE,
     OWN_UUID,
     STATUS,
-    Holders,
-    Holding,
+    Claims,
+    ClaimsByOwner,
     Ledger,
     driver_of,
     everything_on,
     joined,
-    manager_text,
+    owner_text,
 )
 from agent.ownership.placing import correct_places, free_names
 from agent.ownership.policy import Policy, name_text, record_text, with_unrecorded_claims
-from agent.ownership.statement import Assertion, Statements
 from reportclient.model import Inventory, Provider
 from reportclient.plan import Problem
 from reportclient.snapshot import Snapshot
 
-Denial = tuple[str, str]
-"""A provider's UUID, and the trait or aggregate that a manager asserts absent from it."""
+Absence = tuple[str, str]
+"""A provider's UUID, and the trait or aggregate that an owner reports absent from it."""
 STAND_INS = frozenset({OWN_UUID, NOVA_COMPUTE})
-"""Managers that stand for an owner that no ledger has."""
+"""Owners that stand for an owner that no ledger has."""
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class Reconciled:
     """``desired`` is what Placement shall have; ``ledger`` is saved before Placement is written.
 
     ``before`` is the ledger until now with the additions of ``with_unrecorded_claims``.
-    ``denials`` are traits and aggregates in Placement that a driver asserts absent and no manager
-    here claims, and the name and records of a sharing provider that yield to a manager's, with
+    ``absences`` are traits and aggregates in Placement that a driver reports absent and no owner
+    here claims, and the name and records of a sharing provider that yield to an owner's, with
     what it reports: they are removed unless contested.  ``kept`` says why a sharing provider that
     leaves is only drained: other hosts may use it too.
     """
@@ -69,74 +69,73 @@ class Settled:
     ledger: Ledger
     problems: tuple[Problem, ...]
     before: Ledger
-    denials: Mapping[Denial, str] = field(default_factory=dict)
+    absences: Mapping[Absence, str] = field(default_factory=dict)
     kept: Mapping[str, str] = field(default_factory=dict)
 
-    def is_set(self, statements: Statements, uuid: str, name: str) -> bool:
-        """Return whether a manager's statement decides a class of a provider (UUID)."""
+    def is_set(self, answers: Answers, uuid: str, name: str) -> bool:
+        """Return whether an owner's answer decides a class of a provider (UUID)."""
         return any(
-            name in held.classes and name in self.ledger.holding_of(uuid, manager).classes
-            for manager, (held, _) in statements.on(uuid)
+            name in held.classes and name in self.ledger.claims_of(uuid, owner).classes
+            for owner, (held, _) in answers.on(uuid)
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The arguments of :func:`settle`, and what follows from them for all providers."""
+    """The arguments of :func:`reconcile`, and what follows from them for all providers."""
 
     observed: Snapshot
     ledger: Ledger
-    answers: Statements
+    answers: Answers
     policy: Policy
-    silent: frozenset[str]
-    """Managers whose claims stay as they are in this settlement."""
-    may_deny: bool
-    """Whether the claims of all configured managers are known, so that denials can be checked."""
+    unanswered: frozenset[str]
+    """Owners whose claims stay as they are in this period."""
+    all_known: bool
+    """Whether the claims of all configured owners are known, so that absences can be checked."""
 
     @classmethod
-    def of(
-        cls, observed: Snapshot, ledger: Ledger, answers: Statements, policy: Policy
-    ) -> "Inputs":
+    def of(cls, observed: Snapshot, ledger: Ledger, answers: Answers, policy: Policy) -> "Inputs":
         """Add the claims that no ledger has, and find out who has not answered."""
         ledger = with_unrecorded_claims(ledger, observed, answers, policy)
-        managers, answered = ledger.managers(), answers.answered()
-        missing = answers.silent | answers.waiting
+        owners, answered = ledger.owners(), answers.answered()
+        missing = answers.unanswered | answers.waiting
         # A driver that is configured no more keeps its claims until all others have answered: the
         # one that reports the same now may be among them.
         complete = missing <= {AGENT, STATUS}
-        silent = frozenset(
-            manager
-            for manager in managers
-            if answers.is_silent(manager) or not (complete or driver_of(manager) in answered)
+        unanswered = frozenset(
+            owner
+            for owner in owners
+            if answers.is_unanswered(owner) or not (complete or driver_of(owner) in answered)
         )
         # Unreadable files may claim traits that no ledger has: see Policy.allowed.
-        known = {AGENT, STATUS, *(managers - {FILES}), *map(driver_of, managers - {FILES})}
-        return cls(observed, ledger, answers, policy, silent, missing <= known)
+        known = {AGENT, STATUS, *(owners - {FILES}), *map(driver_of, owners - {FILES})}
+        return cls(observed, ledger, answers, policy, unanswered, missing <= known)
 
 
-def settle(observed: Snapshot, ledger: Ledger, answers: Statements, policy: Policy) -> Settled:
+def reconcile(observed: Snapshot, ledger: Ledger, answers: Answers, policy: Policy) -> Reconciled:
     """Return the desired snapshot, the new ledger and the problems.
 
-    ``answers`` has the statements in the order that decides exclusive claims: drivers as
+    ``answers`` has the answers in the order that decides exclusive claims: drivers as
     they are configured, then files, then the agent.
     """
     inputs = Inputs.of(observed, ledger, answers, policy)
     before, unchanged = inputs.ledger, _unchanged(inputs)
-    uuids = dict.fromkeys(chain(before.holders, *(each.assertions for each in answers.statements)))
-    settled = {uuid: settle_provider(inputs, uuid) for uuid in uuids if uuid not in unchanged}
-    problems = list(chain(*(each.problems for each in settled.values())))
+    uuids = dict.fromkeys(chain(before.claims, *(each.reported for each in answers.in_order)))
+    reconciled = {uuid: reconcile_provider(inputs, uuid) for uuid in uuids if uuid not in unchanged}
+    problems = list(chain(*(each.problems for each in reconciled.values())))
 
     # The tree as a whole: names, parents, and what can be removed.
-    changes = {uuid: each.after for uuid, each in settled.items()}
-    leaving = frozenset(uuid for uuid, each in settled.items() if each.leaves)
-    later = frozenset(uuid for uuid in leaving if settled[uuid].stays)
+    changes = {uuid: each.after for uuid, each in reconciled.items()}
+    leaving = frozenset(uuid for uuid, each in reconciled.items() if each.leaves)
+    later = frozenset(uuid for uuid in leaving if reconciled[uuid].stays)
     free_names(changes, later)
     staying, undone = correct_places(observed, policy, changes, leaving - later)
 
     # What keeps a provider that leaves: what others have put on it, or a provider below it.
-    kept = [Kept(uuid, its, uuid) for uuid, each in settled.items() if (its := _set(each.others))]
+    kept = [Kept(uuid, _set(each.others), uuid) for uuid, each in reconciled.items()]
+    kept = [each for each in kept if each.what]
     for uuid in staying:
-        if (now := settled[uuid].after) is not None:
+        if (now := reconciled[uuid].after) is not None:
             changes[uuid], more = _while_below(inputs, uuid, now, leaving)
             kept += (each for each in more if isinstance(each, Kept))
             problems += (each for each in more if isinstance(each, Problem))
@@ -145,10 +144,10 @@ def settle(observed: Snapshot, ledger: Ledger, answers: Statements, policy: Poli
     problems += (Problem(provider.uuid, provider.name, text) for provider, text in undone)
     problems += _ignored_removals(inputs)
 
-    after = _next_ledger(inputs, {uuid: each.holders for uuid, each in settled.items()}, leaving)
-    denials = dict(chain(*(each.denials.items() for each in settled.values())))
+    after = _next_ledger(inputs, {uuid: each.rows for uuid, each in reconciled.items()}, leaving)
+    absences = dict(chain(*(each.absences.items() for each in reconciled.values())))
     desired, told = observed.with_changes(changes), tuple(dict.fromkeys(problems))
-    return Settled(desired, after, told, before, denials, shared)
+    return Reconciled(desired, after, told, before, absences, shared)
 
 
 class Kept(NamedTuple):
@@ -159,7 +158,7 @@ class Kept(NamedTuple):
     by: str
 
 
-def _set(others: Holding) -> str:
+def _set(others: Claims) -> str:
     """Return what others have set on a provider, in words; empty if that is nothing."""
     kinds = zip(("inventory of", "trait", "aggregate"), others[1:], strict=True)
     texts = [f"{kind} {', '.join(sorted(names))}" for kind, names in kinds if names]
@@ -179,11 +178,11 @@ def _while_below(
     if not stay or after.inventory != provider.inventory:
         after = replace(provider, inventory=after.inventory)
     for child in stay:
-        row = inputs.ledger.holdings_on(child.uuid)
-        reporter = next((manager for manager, held in row.items() if held.provider), None)
+        row = inputs.ledger.claims_on(child.uuid)
+        reporter = next((owner for owner, held in row.items() if held.provider), None)
         if reporter is not None:
             text = "not removed, nor its parent, which a driver removed: "
-            text += f"{manager_text(reporter)} still reports it"
+            text += f"{owner_text(reporter)} still reports it"
             told.append(Problem(child.uuid, child.name, text))
         else:
             after = provider if provider.shares else after
@@ -209,49 +208,51 @@ def _explained(inputs: Inputs, kept: list[Kept]) -> tuple[dict[str, str], list[P
 
 def _ignored_removals(inputs: Inputs) -> Iterator[Problem]:
     """Yield the removals of providers that another service created."""
-    for statement in inputs.answers.statements:
-        for uuid in statement.removed - statement.adopted:
-            if uuid in inputs.observed and not inputs.ledger.holdings_on(uuid):
+    for answer in inputs.answers.in_order:
+        for uuid in answer.removed - answer.adopted:
+            if uuid in inputs.observed and not inputs.ledger.claims_on(uuid):
                 text = (
-                    f"removal by {manager_text(statement.manager)} ignored: created by another "
+                    f"removal by {owner_text(answer.owner)} ignored: created by another "
                     f"service (to take it over: computectl adopt {uuid})"
                 )
                 yield Problem(uuid, inputs.observed.providers[uuid].name, text)
 
 
 def _unchanged(inputs: Inputs) -> set[str]:
-    """Return the providers that need no settlement: almost all in almost all periods.
+    """Return the providers that need no reconciliation: almost all in almost all periods.
 
-    Their only manager asserts what it asserted before, and Placement has exactly that.
+    Their only owner claims what it claimed before, and Placement has exactly that.
     """
-    observed, rows = inputs.observed.providers, inputs.ledger.holders
+    observed, rows = inputs.observed.providers, inputs.ledger.claims
     unchanged, others = set[str](), set[str]()
-    for statement in inputs.answers.statements:
-        denied = statement.denied.items()
-        others.update(uuid for uuid, it in denied if it.within(observed.get(uuid)) != NONE)
-        for uuid, (holding, provider) in statement.assertions.items():
+    for answer in inputs.answers.in_order:
+        absent = answer.absent.items()
+        others.update(uuid for uuid, it in absent if it.within(observed.get(uuid)) != NONE)
+        for uuid, (claims, provider) in answer.reported.items():
             row = rows.get(uuid, {})
-            same = provider is observed.get(uuid) and row.get(statement.manager) == holding
+            same = provider is observed.get(uuid) and row.get(answer.owner) == claims
             (unchanged if same and len(row) == 1 else others).add(uuid)
     return unchanged - others
 
 
-def _next_ledger(inputs: Inputs, rows: Mapping[str, Holders], leaving: frozenset[str]) -> Ledger:
-    """Return the new ledger; it begins with the first statement of a driver."""
-    before, statements, seen = inputs.ledger, inputs.answers.statements, NOTHING
+def _next_ledger(
+    inputs: Inputs, rows: Mapping[str, ClaimsByOwner], leaving: frozenset[str]
+) -> Ledger:
+    """Return the new ledger; it begins with the first answer of a driver."""
+    before, answers, seen = inputs.ledger, inputs.answers.in_order, NOTHING
     root = None if inputs.policy.owns_root else inputs.observed.get(inputs.policy.root)
     if root is not None:
-        row = before.holdings_on(root.uuid)
-        claims = [held for manager, held in row.items() if manager in inputs.silent]
-        claims += [asserted.holding for _, asserted in inputs.answers.on(root.uuid)]
+        row = before.claims_on(root.uuid)
+        claims = [held for owner, held in row.items() if owner in inputs.unanswered]
+        claims += [each.claims for _, each in inputs.answers.on(root.uuid)]
         seen = before.seen_on(root).seen & joined(claims).traits
-    changed = {uuid: row for uuid, row in rows.items() if row != before.holdings_on(uuid)}
+    changed = {uuid: row for uuid, row in rows.items() if row != before.claims_on(uuid)}
     if before.begun and not changed and (seen, leaving) == (before.seen, before.leaving):
         return before
-    holders = {uuid: row for uuid, row in {**before.holders, **changed}.items() if row}
-    answered = any(each.manager.startswith(DRIVER) for each in statements)
+    holders = {uuid: row for uuid, row in {**before.claims, **changed}.items() if row}
+    answered = any(each.owner.startswith(DRIVER) for each in answers)
     begun = before.begun or answered
-    return replace(before, holders=holders, seen=seen, begun=begun, leaving=leaving)
+    return replace(before, claims=holders, seen=seen, begun=begun, leaving=leaving)
 
 
 # -- one provider
@@ -268,7 +269,7 @@ class Outcome(Enum):
 class Row(NamedTuple):
     """A row of the table: which claims on a provider it is about, and what becomes of them."""
 
-    claims: Callable[["Facts"], Holding]
+    claims: Callable[["Facts"], Claims]
     outcome: Outcome
 
 
@@ -296,29 +297,29 @@ class Facts:
     inputs: Inputs
     before: Provider | None
     """The provider as Placement has it."""
-    rows: Holders
+    rows: ClaimsByOwner
     """The last claims, by owner."""
-    assertions: list[tuple[str, Assertion]]
+    reported: list[tuple[str, Reported]]
     """The claims that the policy allows now, those of the first owner first."""
-    claimed: Holding
+    claimed: Claims
     """What is claimed now."""
-    unanswered: Holding
+    unanswered: Claims
     """The last claims of owners that have not answered."""
-    recorded: Holding
+    recorded: Claims
     """The last claims of owners that have answered, as far as they may be removed."""
-    absent: Holding
+    absent: Claims
     """What shall be absent whoever has set it."""
     problems: list[Problem]
-    denials: dict[Denial, str]
+    absences: dict[Absence, str]
 
     @property
-    def observed(self) -> Holding:
+    def observed(self) -> Claims:
         """All claims that Placement has."""
         if self.before is None:
             return NONE
         return everything_on(self.before)._replace(aggregates=self.before.aggregates)
 
-    def outcomes(self) -> Mapping[Outcome, Holding]:
+    def outcomes(self) -> Mapping[Outcome, Claims]:
         """Return the claims by what becomes of them."""
         outcomes, decided = dict.fromkeys(Outcome, NONE), NONE
         for row in TABLE.values():
@@ -328,22 +329,22 @@ class Facts:
         return outcomes
 
 
-class SettledProvider(NamedTuple):
-    """A settled provider: ``after`` is ``None`` if it is neither observed nor asserted."""
+class ReconciledProvider(NamedTuple):
+    """A reconciled provider: ``after`` is ``None`` if it is neither observed nor claimed."""
 
     after: Provider | None
-    holders: Holders
+    rows: ClaimsByOwner
     leaves: bool
     """Whether it is to be removed."""
     problems: list[Problem]
-    denials: Mapping[Denial, str]
+    absences: Mapping[Absence, str]
     stays: bool
     """Whether it is not removed yet."""
-    others: Holding
+    others: Claims
     """The claims of others that keep it although it leaves."""
 
 
-def settle_provider(inputs: Inputs, uuid: str) -> SettledProvider:
+def reconcile_provider(inputs: Inputs, uuid: str) -> ReconciledProvider:
     """Return what one provider shall be, who holds what of it, and whether it leaves."""
     facts = _facts(inputs, uuid)
     outcomes = facts.outcomes()
@@ -364,57 +365,58 @@ def settle_provider(inputs: Inputs, uuid: str) -> SettledProvider:
     leaves, stays, others = removed.provider, False, NONE
     if leaves and facts.before is not None and after is not None:
         after, stays, others = _leaving(inputs, facts.before, after, facts.claimed)
-    return SettledProvider(after, rows, leaves, facts.problems, facts.denials, stays, others)
+    return ReconciledProvider(after, rows, leaves, facts.problems, facts.absences, stays, others)
 
 
 def _facts(inputs: Inputs, uuid: str) -> Facts:
     """Collect the facts about one provider."""
     policy, answers, before = inputs.policy, inputs.answers, inputs.observed.get(uuid)
-    rows, problems = inputs.ledger.holdings_on(uuid), list[Problem]()
-    assertions: list[tuple[str, Assertion]] = []
-    for manager, assertion in answers.on(uuid):
-        allowed, reasons = policy.allowed(manager, assertion, inputs.observed, inputs.ledger)
-        name = (before or assertion.provider).name
+    rows, problems = inputs.ledger.claims_on(uuid), list[Problem]()
+    reported: list[tuple[str, Reported]] = []
+    for owner, wanted in answers.on(uuid):
+        allowed, reasons = policy.allowed(owner, wanted, inputs.observed, inputs.ledger)
+        name = (before or wanted.provider).name
         problems += [Problem(uuid, name, reason) for reason in reasons]
         if allowed is not None:
-            assertions.append((manager, allowed))
+            reported.append((owner, allowed))
     # Who stands in for an unknown owner answers once a driver has said something of the provider.
-    is_reported = any(uuid in each.gone or uuid in each.inventoried for each in answers.statements)
-    missing = inputs.silent if is_reported or policy.released else inputs.silent | STAND_INS
-    unanswered = joined(held for manager, held in rows.items() if manager in missing)
-    recorded = joined(held for manager, held in rows.items() if manager not in missing)
+    is_reported = any(uuid in each.gone or uuid in each.sets_inventory for each in answers.in_order)
+    missing = inputs.unanswered if is_reported or policy.released else inputs.unanswered | STAND_INS
+    unanswered = joined(held for owner, held in rows.items() if owner in missing)
+    recorded = joined(held for owner, held in rows.items() if owner not in missing)
     # A provider stays while an owner that has not answered claims anything of it.
-    if not answers.waiting and any(driver_of(m) != AGENT for m in rows.keys() & missing - STAND_INS):
+    others = {owner for owner in rows.keys() & missing - STAND_INS if driver_of(owner) != AGENT}
+    if others and not answers.waiting:
         unanswered = unanswered._replace(provider=True)
     if not policy.may_drop(uuid):
         recorded = recorded._replace(provider=False, classes=NOTHING)
     if before is None or (uuid == policy.root and not policy.released):
         recorded = recorded._replace(provider=False)
-    absent, denials = _absent(inputs, uuid)
-    claimed = joined(assertion.holding for _, assertion in assertions)
+    absent, absences = _absent(inputs, uuid)
+    claimed = joined(reported.claims for _, reported in reported)
     return Facts(
-        inputs, before, rows, assertions, claimed, unanswered, recorded, absent, problems, denials
+        inputs, before, rows, reported, claimed, unanswered, recorded, absent, problems, absences
     )
 
 
 def _place(facts: Facts, uuid: str) -> tuple[str, Provider | None]:
     """Return who decides over name and parent, and the provider that has these.
 
-    A silent decider's stay, else those of the first manager that asserts the provider hold.
+    Those of an owner that has not answered stay, else those of the first that claims it hold.
     """
-    silent, before = facts.inputs.silent - STAND_INS, facts.before
-    places = {manager: each.provider for manager, each in facts.assertions if each.holding.provider}
-    deciders = [manager for manager, held in facts.rows.items() if held.provider]
-    deciders = [manager for manager in deciders if manager in silent]
+    unanswered, before = facts.inputs.unanswered - STAND_INS, facts.before
+    places = {owner: each.provider for owner, each in facts.reported if each.claims.provider}
+    deciders = [owner for owner, held in facts.rows.items() if held.provider]
+    deciders = [owner for owner in deciders if owner in unanswered]
     if deciders and before is not None:
         places = {deciders[0]: before, **places}
     if not places:
         return "", before
     decider, place = next(iter(places.items()))
-    for manager, other in places.items():
+    for owner, other in places.items():
         if (other.name, other.parent_uuid) != (place.name, place.parent_uuid):
-            text = f"name and parent of {manager_text(manager)} ignored: "
-            text += f"{manager_text(decider)} reports this provider"
+            text = f"name and parent of {owner_text(owner)} ignored: "
+            text += f"{owner_text(decider)} reports this provider"
             facts.problems.append(Problem(uuid, (before or place).name, text))
     return decider, place
 
@@ -423,7 +425,7 @@ def _name(facts: Facts, subject: Provider, place: Provider, decider: str) -> str
     """Return the name: of a sharing provider the first that several hosts give it."""
     is_shared = subject.shares and subject.uuid != facts.inputs.policy.root
     if is_shared and place.name > subject.name:
-        reason = f"{manager_text(decider)} reports {name_text(place)}"
+        reason = f"{owner_text(decider)} reports {name_text(place)}"
         if _is_contested(facts, subject.uuid, name_text(subject), reason):
             return subject.name
     return place.name
@@ -431,7 +433,7 @@ def _name(facts: Facts, subject: Provider, place: Provider, decider: str) -> str
 
 def _is_contested(facts: Facts, uuid: str, observed: str, reason: str) -> bool:
     """Note that Placement's name or record yields; return whether it holds for now."""
-    facts.denials[uuid, observed] = reason
+    facts.absences[uuid, observed] = reason
     return (uuid, observed) in facts.inputs.policy.contested
 
 
@@ -440,32 +442,32 @@ def _inventory(
 ) -> tuple[dict[str, Inventory], dict[str, str]]:
     """Return the records of the classes, and who holds each class.
 
-    A silent manager keeps a class unless a driver before it in order asserts it.
+    An owner that has not answered keeps a class unless a driver before it in order claims it.
     """
     inputs, observed = facts.inputs, {} if facts.before is None else facts.before.inventory
     inventory = {name: record for name, record in observed.items() if name not in removed}
     deciders: dict[str, str] = {}
-    for manager, held in facts.rows.items():
+    for owner, held in facts.rows.items():
         for name in held.classes & inventory.keys():
-            if manager in inputs.silent | STAND_INS and name in facts.unanswered.classes:
-                deciders.setdefault(name, manager)
+            if owner in inputs.unanswered | STAND_INS and name in facts.unanswered.classes:
+                deciders.setdefault(name, owner)
     recorded = joined(facts.rows.values()).classes
-    for manager, assertion in facts.assertions:
-        for name in assertion.holding.classes:
-            record, decider = assertion.provider.inventory[name], deciders.get(name, manager)
-            yields = decider in inputs.silent and inputs.answers.takes_precedence(manager, decider)
-            is_taken = decider != manager and not yields
+    for owner, reported in facts.reported:
+        for name in reported.claims.classes:
+            record, decider = reported.provider.inventory[name], deciders.get(name, owner)
+            is_first = inputs.answers.takes_precedence(owner, decider)
+            is_taken = decider != owner and not (is_first and decider in inputs.unanswered)
             is_foreign = name in observed and name not in recorded
-            if is_taken and driver_of(manager) == driver_of(decider):
+            if is_taken and driver_of(owner) == driver_of(decider):
                 continue
-            if manager == FILES and (is_taken or is_foreign):
+            if owner == FILES and (is_taken or is_foreign):
                 facts.problems.append(_file_ignored(facts, place, name))
             elif not is_taken:
-                deciders[name] = manager
-                inventory[name] = _record(facts, place.uuid, name, record, manager)
+                deciders[name] = owner
+                inventory[name] = _record(facts, place.uuid, name, record, owner)
             elif record.with_defaults(inventory[name]) != inventory[name]:
                 text = (
-                    f"{name} of {manager_text(manager)} ignored: {manager_text(decider)}, "
+                    f"{name} of {owner_text(owner)} ignored: {owner_text(decider)}, "
                     "which is before it in compute_driver, reports another inventory"
                 )
                 subject = facts.before or place
@@ -475,8 +477,8 @@ def _inventory(
 
 def _file_ignored(facts: Facts, place: Provider, name: str) -> Problem:
     """Return the problem that a provider file asks for a class that it may not have."""
-    uuid, statements = place.uuid, facts.inputs.answers.statements
-    where = next(filter(None, (each.places.get((uuid, name)) for each in statements)), FILES)
+    uuid, answers = place.uuid, facts.inputs.answers.in_order
+    where = next(filter(None, (each.places.get((uuid, name)) for each in answers)), FILES)
     text = (
         f"{where}: {name} of the file ignored: a driver reports it, or another service has set it; "
         "remove it from the file, or from Placement"
@@ -484,8 +486,8 @@ def _file_ignored(facts: Facts, place: Provider, name: str) -> Problem:
     return Problem(uuid, (facts.before or place).name, text)
 
 
-def _record(facts: Facts, uuid: str, name: str, record: Inventory, manager: str) -> Inventory:
-    """Return the record of a class that a manager decides.
+def _record(facts: Facts, uuid: str, name: str, record: Inventory, owner: str) -> Inventory:
+    """Return the record of a class that an owner decides.
 
     Hosts that report one sharing provider may differ for ever.  The least holds, in a fixed order
     of equal capacities: it is written at once, all else once a day by each host.
@@ -497,48 +499,50 @@ def _record(facts: Facts, uuid: str, name: str, record: Inventory, manager: str)
         return record
     had, has = ([each.capacity, *each.as_dict().values()] for each in (observed, record))
     if had < has:
-        reason = f"{manager_text(manager)} reports {record_text(name, record)}"
+        reason = f"{owner_text(owner)} reports {record_text(name, record)}"
         if _is_contested(facts, uuid, record_text(name, observed), reason):
             return observed
     return record
 
 
-def _next_rows(facts: Facts, decider: str, class_deciders: Mapping[str, str] | None) -> Holders:
+def _next_rows(
+    facts: Facts, decider: str, class_deciders: Mapping[str, str] | None
+) -> ClaimsByOwner:
     """Return who holds what from now on; released claims stay until Placement is without them."""
-    inputs, now = facts.inputs, dict[str, Holding]()
-    for manager, assertion in facts.assertions:
-        named = assertion.holding.classes
+    inputs, now = facts.inputs, dict[str, Claims]()
+    for owner, reported in facts.reported:
+        named = reported.claims.classes
         if class_deciders is not None:
-            named = frozenset(name for name in named if class_deciders.get(name) == manager)
-        is_decider = assertion.holding.provider and manager == decider
-        now[manager] = assertion.holding._replace(provider=is_decider, classes=named)
-    silent = inputs.silent - STAND_INS
-    claims = (held for manager, held in facts.rows.items() if manager in silent)
+            named = frozenset(name for name in named if class_deciders.get(name) == owner)
+        is_decider = reported.claims.provider and owner == decider
+        now[owner] = reported.claims._replace(provider=is_decider, classes=named)
+    unanswered = inputs.unanswered - STAND_INS
+    claims = (held for owner, held in facts.rows.items() if owner in unanswered)
     still_claimed = joined([facts.claimed, *claims])
     # The provider is created again, and read afterwards: keep what may still exist.
     is_missed = facts.before is None and still_claimed.provider
-    for manager, held in facts.rows.items():
-        if manager in inputs.silent:
-            left = held.without(still_claimed) if manager == NOVA_COMPUTE else held
+    for owner, held in facts.rows.items():
+        if owner in inputs.unanswered:
+            left = held.without(still_claimed) if owner == NOVA_COMPUTE else held
         else:
             left = (held if is_missed else held.within(facts.before)).without(still_claimed)
-        now[manager] = now.get(manager, NONE).joined(left)
+        now[owner] = now.get(owner, NONE).joined(left)
     now.pop(OWN_UUID, None)
-    return {manager: held for manager, held in now.items() if held != NONE}
+    return {owner: held for owner, held in now.items() if held != NONE}
 
 
 def _leaving(
-    inputs: Inputs, before: Provider, after: Provider, asserted: Holding
-) -> tuple[Provider, bool, Holding]:
+    inputs: Inputs, before: Provider, after: Provider, claimed: Claims
+) -> tuple[Provider, bool, Claims]:
     """Return the next step of a provider that leaves, from Placement's ``before``.
 
     ``after`` is without what is ours.  Capacity goes first, so that no guest comes between two
     steps.  Return also whether the provider stays in this period, and what of others keeps it.
     """
     policy, uuid = inputs.policy, before.uuid
-    if uuid not in policy.missed and any(uuid in it.missing for it in inputs.answers.statements):
+    if uuid not in policy.missed and any(uuid in it.missing for it in inputs.answers.in_order):
         return before if before.shares else replace(before, inventory=after.inventory), True, NONE
-    others = inputs.ledger.others_on(before).without(asserted) if policy.keeps else NONE
+    others = inputs.ledger.others_on(before).without(claimed) if policy.keeps else NONE
     if before.shares:
         return before, others != NONE, others
     if after.inventory != before.inventory and (others != NONE or policy.released):
@@ -547,30 +551,30 @@ def _leaving(
     return replace(after, traits=after.traits | before.traits & tag), others != NONE, others
 
 
-def _absent(inputs: Inputs, uuid: str) -> tuple[Holding, dict[Denial, str]]:
-    """Return the traits and aggregates to be removed whoever set them, and the drivers' denials.
+def _absent(inputs: Inputs, uuid: str) -> tuple[Claims, dict[Absence, str]]:
+    """Return the traits and aggregates to be removed whoever set them, and the drivers' absences.
 
-    The agent's denials always count.  A driver's denial counts if the ledger has the provider
-    and it is neither foreign nor another service's root, if the claims of all managers are
-    known, and if neither the agent nor another manager claims the name.
+    The agent's absences always count.  A driver's absence counts if the ledger has the provider
+    and it is neither foreign nor another service's root, if the claims of all owners are
+    known, and if neither the agent nor another owner claims the name.
     """
-    result, denials, row = NONE, dict[Denial, str](), inputs.ledger.holdings_on(uuid)
+    result, absences, row = NONE, dict[Absence, str](), inputs.ledger.claims_on(uuid)
     is_ours = any(held.provider for who, held in row.items() if who not in STAND_INS)
-    for statement in inputs.answers.statements:
-        names, manager = statement.denied.get(uuid, NONE), statement.manager
-        if names != NONE and driver_of(manager) != AGENT:
-            if not (inputs.may_deny and is_ours and inputs.policy.may_drop(uuid)):
+    for answer in inputs.answers.in_order:
+        names, owner = answer.absent.get(uuid, NONE), answer.owner
+        if names != NONE and driver_of(owner) != AGENT:
+            if not (inputs.all_known and is_ours and inputs.policy.may_drop(uuid)):
                 continue
-            others = [each for who, each in inputs.answers.on(uuid) if who != manager]
-            asserted = (other.holding for other in others)
-            silent = (row[who] for who in row.keys() & inputs.silent - {manager})
-            agents = Holding(traits=inputs.policy.agent_traits)
+            others = [each for who, each in inputs.answers.on(uuid) if who != owner]
+            asserted = (other.claims for other in others)
+            unanswered = (row[who] for who in row.keys() & inputs.unanswered - {owner})
+            agents = Claims(traits=inputs.policy.agent_traits)
             names = names.within(inputs.observed.get(uuid))
-            names = names.without(joined([agents, *asserted, *silent]))
+            names = names.without(joined([agents, *asserted, *unanswered]))
             both = [*names.traits, *names.aggregates]
-            reason = f"{manager_text(manager)} reports it absent"
-            denials.update({(uuid, name): reason for name in both})
+            reason = f"{owner_text(owner)} reports it absent"
+            absences.update({(uuid, name): reason for name in both})
             waits = frozenset(name for name in both if (uuid, name) in inputs.policy.contested)
-            names = names.without(Holding(traits=waits, aggregates=waits))
+            names = names.without(Claims(traits=waits, aggregates=waits))
         result = result.joined(names)
-    return result, denials
+    return result, absences
