@@ -319,7 +319,7 @@ class Tracker:
         if all_failed and self.uuid not in view.snapshot:
             decision = Decision(collected, Plan())  # a new host, and all drivers failed
         else:
-            reconciled = self._settled(queries, collected, now, disabled)
+            reconciled = self._reconciled(queries, collected, now, disabled)
             moved: Allocations | None = None
             if collected.allocations is not None:
                 try:
@@ -327,7 +327,7 @@ class Tracker:
                 except AllocationsBroken as err:
                     failed = ReshapeFailed(f"node {self.node}: {err}")
                     collected = queries.collect_without_reshape(failed, may_reshape)
-                    reconciled = self._settled(queries, collected, now, disabled)
+                    reconciled = self._reconciled(queries, collected, now, disabled)
             in_use = used_providers(collected.allocations or {})
             plan = diff(view.snapshot, reconciled.desired, moved, names=view.names, in_use=in_use)
             kept = (DeleteProvider(uuid, why) for uuid, why in reconciled.kept.items())
@@ -365,7 +365,7 @@ class Tracker:
             service_tag=self.service_tag,
         )
 
-    def _settled(
+    def _reconciled(
         self, queries: "DriverQueries", collected: "Collected", now: float, disabled: bool | None
     ) -> Reconciled:
         """Reconcile what drivers, provider files and the agent claim; drained classes that nobody

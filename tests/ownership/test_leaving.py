@@ -115,7 +115,7 @@ def test_the_agent_denies_nova_s_mark_on_its_own_providers_only() -> None:
     traits = AgentTraits(host=Provider(THEIRS, NODE), capabilities=[], disabled=True, owners=[])
     policy = AttachedPolicy(THEIRS)
     said = AttachedRoot().with_agents_answer(Answers(), traits, observed, ledger, policy)
-    assert [list(each.absent) for each in said.answers] == [[CARD]]
+    assert [list(each.absent) for each in said.in_order] == [[CARD]]
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ def there(*providers: Provider) -> Snapshot:
     return Snapshot.build(providers)
 
 
-def claims(classes: str = "", traits: str = "", *, provider: bool = False) -> Claims:
+def claim(classes: str = "", traits: str = "", *, provider: bool = False) -> Claims:
     return Claims(provider, names(classes), names(traits))
 
 
@@ -52,5 +52,5 @@ def says(owner: str, *providers: Provider, places: bool = True) -> Answer:
     return Answer(owner, said, sets_inventory=frozenset(said))
 
 
-def answers(*answers: Answer, unanswered: Iterable[str] = ()) -> Answers:
+def said_by(*answers: Answer, unanswered: Iterable[str] = ()) -> Answers:
     return Answers(answers, frozenset(unanswered), (ONE, TWO))

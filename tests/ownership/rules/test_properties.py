@@ -45,7 +45,7 @@ worlds = snapshots(one_tree=True)
 
 
 @st.composite
-def answers(draw: st.DrawFn, owner: str, observed: Snapshot) -> Answer:
+def said_by(draw: st.DrawFn, owner: str, observed: Snapshot) -> Answer:
     """Of a driver that repeats some of what is there, changes some, and adds some."""
     said = {}
     for uuid in draw(st.lists(st.sampled_from(UUIDS), unique=True, max_size=4)):
@@ -63,7 +63,7 @@ def answers(draw: st.DrawFn, owner: str, observed: Snapshot) -> Answer:
 @st.composite
 def rounds(draw: st.DrawFn, observed: Snapshot) -> Answers:
     unanswered = draw(st.frozensets(st.sampled_from(MANAGERS)))
-    found = [draw(answers(one, observed)) for one in MANAGERS if one not in unanswered]
+    found = [draw(said_by(one, observed)) for one in MANAGERS if one not in unanswered]
     return Answers(tuple(found), unanswered, ("driver:one", "driver:two"))
 
 

@@ -15,12 +15,12 @@ from tests.ownership.rules.small import (
     ONE,
     ROOT,
     TWO,
-    answers,
-    claims,
+    claim,
     device,
     kept,
     names,
     root,
+    said_by,
     says,
     there,
 )
@@ -39,14 +39,14 @@ def test_a_child_is_asserted_by_its_making() -> None:
     tree = ProviderTree(there(root()))
     uuid = tree.new_child("card", ROOT)
     said = asserted(tree, uuid)
-    assert said is not None and said.claims == claims(provider=True)
+    assert said is not None and said.claims == claim(provider=True)
 
 
 def test_records_are_said_like_dicts() -> None:
     one, other = ProviderTree(FULL), ProviderTree(FULL)
     one.update_inventory(DEVICE, {"FPGA": Inventory(2)})
     other.update_inventory(DEVICE, {"FPGA": {"total": 2}})
-    assert asserted(one) == asserted(other) == (claims("FPGA", provider=True), one.provider(DEVICE))
+    assert asserted(one) == asserted(other) == (claim("FPGA", provider=True), one.provider(DEVICE))
 
 
 def test_what_was_added_and_taken_away_again_is_not_said() -> None:
@@ -82,18 +82,18 @@ def test_a_sharing_provider_that_is_not_shown_is_there_all_the_same() -> None:
 
 def test_a_set_of_own_traits_or_aggregates_replaces_earlier_claims() -> None:
     tree = ProviderTree(there(root(), replace(device(8, "CUSTOM_A"), aggregates=names(POOL))))
-    ledger = kept((ONE, DEVICE, claims("VCPU", "CUSTOM_A", provider=True)))
+    ledger = kept((ONE, DEVICE, claim("VCPU", "CUSTOM_A", provider=True)))
     ledger = ledger.adding(ONE, DEVICE, Claims(aggregates=names(POOL)))
     for own in (tree.set_own_traits, tree.set_own_aggregates):
         own(DEVICE, ())
     (said,) = driver_answer(ONE, tree, ledger).answers
-    assert said.reported[DEVICE].claims == claims("VCPU", provider=True)
+    assert said.reported[DEVICE].claims == claim("VCPU", provider=True)
     assert not said.absent and tree.data(DEVICE).aggregates == {POOL}
 
 
 def test_what_a_driver_names_is_added_to_what_it_claimed_before() -> None:
     tree = ProviderTree(there(root(), replace(device(8, "CUSTOM_A"), aggregates=names(ROOT))))
-    ledger = kept((ONE, DEVICE, claims("VCPU", "CUSTOM_A", provider=True)))
+    ledger = kept((ONE, DEVICE, claim("VCPU", "CUSTOM_A", provider=True)))
     ledger = ledger.adding(ONE, DEVICE, Claims(aggregates=names(ROOT)))
     tree.add_traits(DEVICE, "CUSTOM_B")
     tree.add_aggregates(DEVICE, POOL)
@@ -114,7 +114,7 @@ def test_each_source_denies_names_and_only_the_driver_removes_providers() -> Non
     main, source = driver_answer(ONE, tree, Ledger()).answers
     assert (main.removed, main.gone) == ({DEVICE}, {DEVICE, POOL})
     assert main.sets_inventory == main.adopted == {ROOT}
-    assert main.absent == {ROOT: claims(traits="CUSTOM_A")}
+    assert main.absent == {ROOT: claim(traits="CUSTOM_A")}
     assert source == Answer(PCI, absent={ROOT: Claims(aggregates=names(POOL))})
 
 
@@ -142,7 +142,7 @@ def test_a_source_beside_a_silent_one_is_reported() -> None:
 def test_claims_stay_while_their_driver_or_its_source_is_silent(
     owner: str, unanswered: str, answered: tuple[str, ...], stay: bool
 ) -> None:
-    said = answers(*map(Answer, answered), unanswered=[unanswered])
+    said = said_by(*map(Answer, answered), unanswered=[unanswered])
     assert said.is_unanswered(owner) is stay
 
 
@@ -150,18 +150,18 @@ def test_claims_stay_while_their_driver_or_its_source_is_silent(
 
 
 def test_what_would_move_is_offered_where_it_is_and_nowhere_else() -> None:
-    ledger = kept((ONE, ROOT, claims("VCPU", provider=True)))
+    ledger = kept((ONE, ROOT, claim("VCPU", provider=True)))
     one = without_moved_classes(says(ONE, root(), device(8, "CUSTOM_A")), ledger)
     assert one.reported.keys() == {ROOT}, "the device would have nothing else"
-    held = ledger.adding(ONE, DEVICE, claims(provider=True))
+    held = ledger.adding(ONE, DEVICE, claim(provider=True))
     one = without_moved_classes(says(ONE, root(), device(8, "CUSTOM_A")), held)
-    assert one.reported[DEVICE].claims == claims(traits="CUSTOM_A", provider=True)
+    assert one.reported[DEVICE].claims == claim(traits="CUSTOM_A", provider=True)
 
 
 def test_what_another_driver_has_elsewhere_does_not_move() -> None:
     said = says(ONE, device(8))
-    assert without_moved_classes(said, kept((TWO, ROOT, claims("VCPU", provider=True)))) == said
-    assert without_moved_classes(said, kept((ONE, DEVICE, claims("VCPU", provider=True)))) == said
+    assert without_moved_classes(said, kept((TWO, ROOT, claim("VCPU", provider=True)))) == said
+    assert without_moved_classes(said, kept((ONE, DEVICE, claim("VCPU", provider=True)))) == said
 
 
 # -- what may be asserted

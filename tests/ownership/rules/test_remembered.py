@@ -11,7 +11,7 @@ from agent.ownership.reconcile import reconcile
 from agent.period.tracker import LastResults
 from reportclient.provider_tree import ProviderTree
 from tests.agents import Agent, Small, devices
-from tests.ownership.rules.small import DEVICE, ONE, OWN, ROOT, answers, device, kept, root, there
+from tests.ownership.rules.small import DEVICE, ONE, OWN, ROOT, device, kept, root, said_by, there
 from tests.stranger import FakePlacement
 
 FULL = there(root(), device(8, "CUSTOM_A"))
@@ -116,7 +116,7 @@ def test_a_quiet_round_is_settled_once() -> None:
 
     def settled(body: Body) -> object:
         said = driver_answer(ONE, spoken(body), LEDGER, last).answers
-        return results.result_of("all", reconcile, FULL, LEDGER, answers(*said), OWN)
+        return results.result_of("all", reconcile, FULL, LEDGER, said_by(*said), OWN)
 
     assert settled(same) is settled(same)
     assert settled(same) is not settled(change)

@@ -17,20 +17,20 @@ from tests.ownership.rules.small import (
     OWN,
     ROOT,
     TWO,
-    answers,
-    claims,
+    claim,
     device,
     kept,
     root,
+    said_by,
     says,
     there,
 )
 
 SHARED = "CUSTOM_SHARED"
 OWNERS = "CUSTOM_OWNERS"
-MINE = (ONE, ROOT, claims(provider=True))
-HELD = (ONE, DEVICE, claims("VCPU", SHARED, provider=True))
-HELD_TOO = (TWO, DEVICE, claims(traits=SHARED))
+MINE = (ONE, ROOT, claim(provider=True))
+HELD = (ONE, DEVICE, claim("VCPU", SHARED, provider=True))
+HELD_TOO = (TWO, DEVICE, claim(traits=SHARED))
 FULL = there(root(), device(8, SHARED))
 EMPTY = there(root())
 
@@ -60,73 +60,73 @@ class Case:
 
 CASES = {
     "in nobody's ledger and asserted by nobody: foreign": Case(
-        FULL, kept(MINE), answers(says(ONE, root())), device(8, SHARED)
+        FULL, kept(MINE), said_by(says(ONE, root())), device(8, SHARED)
     ),
     "there and asserted now: adopted, with the values that are said": Case(
         there(root(), device(4)),
-        kept(MINE, (ONE, DEVICE, claims(provider=True))),
-        answers(says(ONE, root(), device(8, SHARED))),
+        kept(MINE, (ONE, DEVICE, claim(provider=True))),
+        said_by(says(ONE, root(), device(8, SHARED))),
         device(8, SHARED),
         frozenset({ONE}),
     ),
     "not there and asserted: made": Case(
-        EMPTY, kept(MINE), answers(says(ONE, root(), device(8))), device(8), frozenset({ONE})
+        EMPTY, kept(MINE), said_by(says(ONE, root(), device(8))), device(8), frozenset({ONE})
     ),
     "held, asserted, and changed by somebody: kept right": Case(
         there(root(), device(4)),
         kept(MINE, HELD),
-        answers(says(ONE, root(), device(8, SHARED))),
+        said_by(says(ONE, root(), device(8, SHARED))),
         device(8, SHARED),
         frozenset({ONE}),
     ),
     "held, asserted, and taken away by somebody: made again": Case(
         EMPTY,
         kept(MINE, HELD),
-        answers(says(ONE, root(), device(8, SHARED))),
+        said_by(says(ONE, root(), device(8, SHARED))),
         device(8, SHARED),
         frozenset({ONE}),
     ),
     "held by one who is unanswered: stays": Case(
-        FULL, kept(MINE, HELD), answers(unanswered=[ONE]), device(8, SHARED), frozenset({ONE})
+        FULL, kept(MINE, HELD), said_by(unanswered=[ONE]), device(8, SHARED), frozenset({ONE})
     ),
     "held, and not asserted any more: released, and held until it is gone": Case(
-        FULL, kept(MINE, HELD), answers(says(ONE, root())), None, frozenset({ONE})
+        FULL, kept(MINE, HELD), said_by(says(ONE, root())), None, frozenset({ONE})
     ),
     "released by its owner, and one who is unanswered holds a class of it: stays with that": Case(
         there(root(), with_fpga(device(8, SHARED))),
-        kept(MINE, HELD, (TWO, DEVICE, claims("FPGA"))),
-        answers(says(ONE, root()), unanswered=[TWO]),
+        kept(MINE, HELD, (TWO, DEVICE, claim("FPGA"))),
+        said_by(says(ONE, root()), unanswered=[TWO]),
         with_fpga(device(0)),
         frozenset({ONE, TWO}),
     ),
     "released by its owner, and the other one answers again: gone": Case(
         there(root(), with_fpga(device(0))),
-        kept(MINE, (ONE, DEVICE, claims(provider=True)), (TWO, DEVICE, claims("FPGA"))),
-        answers(says(ONE, root()), says(TWO)),
+        kept(MINE, (ONE, DEVICE, claim(provider=True)), (TWO, DEVICE, claim("FPGA"))),
+        said_by(says(ONE, root()), says(TWO)),
         None,
         frozenset({ONE, TWO}),
     ),
     "released, and seen to be gone: nobody's": Case(
-        EMPTY, kept(MINE, HELD), answers(says(ONE, root())), None
+        EMPTY, kept(MINE, HELD), said_by(says(ONE, root())), None
     ),
     "held by one who left, and all others answered: released": Case(
         FULL,
-        kept((TWO, ROOT, claims(provider=True)), HELD),
-        answers(says(TWO, root())),
+        kept((TWO, ROOT, claim(provider=True)), HELD),
+        said_by(says(TWO, root())),
         None,
         frozenset({ONE}),
     ),
     "held by one who left, and another is unanswered: stays": Case(
         FULL,
         kept(HELD, HELD_TOO),
-        answers(unanswered=[TWO]),
+        said_by(unanswered=[TWO]),
         device(8, SHARED),
         frozenset({ONE, TWO}),
     ),
     "exclusive and asserted by two: the first in order, and told": Case(
         FULL,
         kept(MINE, HELD),
-        answers(says(ONE, root(), device(8, SHARED)), says(TWO, device(5), places=False)),
+        said_by(says(ONE, root(), device(8, SHARED)), says(TWO, device(5), places=False)),
         device(8, SHARED),
         frozenset({ONE}),
         "VCPU of driver two ignored: driver one",
@@ -134,7 +134,7 @@ CASES = {
     "shared, and asserted by one of the two who held it: stays": Case(
         FULL,
         kept(MINE, HELD, HELD_TOO),
-        answers(says(ONE, root(), device(8)), says(TWO, device(0, SHARED), places=False)),
+        said_by(says(ONE, root(), device(8)), says(TWO, device(0, SHARED), places=False)),
         device(8, SHARED),
         frozenset({ONE, TWO}),
     ),
@@ -155,8 +155,8 @@ def on_the_root(said: Answers, ledger: Ledger, policy: Policy) -> Reconciled:
 
 
 def test_what_the_owner_of_an_attached_root_took_away_is_given_up_and_told() -> None:
-    ledger = Ledger({ROOT: {ONE: claims(traits=SHARED)}}, frozenset({SHARED}), begun=True)
-    said = answers(says(ONE, root(0, SHARED), places=False))
+    ledger = Ledger({ROOT: {ONE: claim(traits=SHARED)}}, frozenset({SHARED}), begun=True)
+    said = said_by(says(ONE, root(0, SHARED), places=False))
     reconciled = on_the_root(said, ledger, ATTACHED)
     assert reconciled.desired.providers[ROOT].traits == frozenset()
     (told,) = reconciled.problems
@@ -164,8 +164,8 @@ def test_what_the_owner_of_an_attached_root_took_away_is_given_up_and_told() -> 
 
 
 def test_what_was_never_seen_on_an_attached_root_is_tried_again() -> None:
-    said = answers(says(ONE, root(0, SHARED), places=False))
-    reconciled = on_the_root(said, kept((ONE, ROOT, claims(traits=SHARED))), ATTACHED)
+    said = said_by(says(ONE, root(0, SHARED), places=False))
+    reconciled = on_the_root(said, kept((ONE, ROOT, claim(traits=SHARED))), ATTACHED)
     assert reconciled.desired.providers[ROOT].traits == {SHARED}
     assert not reconciled.problems
 
@@ -173,7 +173,7 @@ def test_what_was_never_seen_on_an_attached_root_is_tried_again() -> None:
 @pytest.mark.parametrize("takes_over", [True, False])
 def test_without_a_ledger_a_device_of_nobodys_stays(takes_over: bool) -> None:
     policy = replace(OWN, takes_over=takes_over)
-    reconciled = reconcile(FULL, Ledger(), answers(says(ONE, root())), policy)
+    reconciled = reconcile(FULL, Ledger(), said_by(says(ONE, root())), policy)
     assert reconciled.desired is FULL
 
 
@@ -181,7 +181,7 @@ def test_all_that_is_above_what_is_foreign_stays_empty() -> None:
     second, third = (f"c0ffee00-0000-4000-8000-00000000000{n}" for n in (4, 5))
     below = Provider(second, "second", DEVICE, device(4).inventory)
     foreign = Provider(third, "third", second)
-    ledger = kept(MINE, HELD, (ONE, second, claims("VCPU", provider=True)))
+    ledger = kept(MINE, HELD, (ONE, second, claim("VCPU", provider=True)))
     reconciled = reconcile(
         FULL.with_changes({second: below, third: foreign}), ledger, SILENT_ON_ALL, OWN
     )
@@ -194,7 +194,7 @@ def test_all_that_is_above_what_is_foreign_stays_empty() -> None:
 def test_a_provider_goes_together_with_all_below_it() -> None:
     second = "c0ffee00-0000-4000-8000-000000000004"
     below = Provider(second, "second", DEVICE)
-    ledger = kept(MINE, HELD, (ONE, second, claims(provider=True)))
+    ledger = kept(MINE, HELD, (ONE, second, claim(provider=True)))
     reconciled = reconcile(FULL.with_changes({second: below}), ledger, SILENT_ON_ALL, OWN)
     assert reconciled.desired.providers.keys() == {ROOT} and not reconciled.problems
 
@@ -203,11 +203,11 @@ def test_the_name_of_a_provider_that_has_to_stay_is_not_free() -> None:
     third, fourth = (f"c0ffee00-0000-4000-8000-00000000000{n}" for n in (5, 6))
     observed = FULL.with_changes({third: Provider(third, "third", DEVICE)})
     wanted = Provider(fourth, "device", ROOT)
-    reconciled = reconcile(observed, kept(MINE, HELD), answers(says(ONE, root(), wanted)), OWN)
+    reconciled = reconcile(observed, kept(MINE, HELD), said_by(says(ONE, root(), wanted)), OWN)
     assert reconciled.desired.providers.keys() == {ROOT, DEVICE, third}
 
 
-SILENT_ON_ALL = answers(says(ONE, root()))
+SILENT_ON_ALL = said_by(says(ONE, root()))
 
 
 @pytest.mark.parametrize(
@@ -219,13 +219,13 @@ def test_a_claimed_trait_of_an_attached_root_counts_as_seen(
     says_it: bool, unanswered: tuple[str, ...], seen: set[str]
 ) -> None:
     """Of those that its owner has set, which a driver reports as well, none is."""
-    ledger = Ledger({ROOT: {ONE: claims(traits=SHARED)}}, begun=True)
+    ledger = Ledger({ROOT: {ONE: claim(traits=SHARED)}}, begun=True)
     answers = (
         []
         if unanswered
         else [says(ONE, root(0, f"{SHARED} {OWNERS}" if says_it else OWNERS), places=False)]
     )
-    said = answers(*answers, unanswered=unanswered)
+    said = said_by(*answers, unanswered=unanswered)
     observed = there(root(0, f"{SHARED} {OWNERS}"))
     assert reconcile(observed, ledger, said, ATTACHED).ledger.seen == seen
     assert not reconcile(observed, ledger, said, OWN).ledger.seen, "on an own root none does"
@@ -234,7 +234,7 @@ def test_a_claimed_trait_of_an_attached_root_counts_as_seen(
 # -- the problems: of which provider, and in which words
 
 THIRD, OTHER = (f"c0ffee00-0000-4000-8000-00000000000{n}" for n in (3, 9))
-OURS = ((ONE, ROOT, claims(provider=True)), (ONE, DEVICE, claims("VCPU", provider=True)))
+OURS = ((ONE, ROOT, claim(provider=True)), (ONE, DEVICE, claim("VCPU", provider=True)))
 
 
 def told(reconciled: Reconciled) -> list[tuple[str, str, str]]:
@@ -244,7 +244,7 @@ def told(reconciled: Reconciled) -> list[tuple[str, str, str]]:
 def settled(
     observed: Snapshot, *answers: Answer, ledger: Ledger | None = None, policy: Policy = OWN
 ) -> Reconciled:
-    return reconcile(observed, kept(*OURS) if ledger is None else ledger, answers(*answers), policy)
+    return reconcile(observed, kept(*OURS) if ledger is None else ledger, said_by(*answers), policy)
 
 
 def test_a_provider_that_may_not_move_stays_and_gets_all_else_that_is_said() -> None:
@@ -296,7 +296,7 @@ def test_nothing_is_made_below_another_services_provider() -> None:
 @pytest.mark.parametrize(("rows", "why"), [
     ((), (DEVICE, "device", kept_for(f"created provider below ({THIRD}) below it", THIRD))),
     (
-        ((TWO, THIRD, claims(provider=True)),),
+        ((TWO, THIRD, claim(provider=True)),),
         (
             THIRD,
             "below",
@@ -321,7 +321,7 @@ def test_what_goes_stays_while_something_is_below_it(rows: tuple, why: tuple) ->
 def test_what_goes_is_emptied_and_stays_with_what_others_set(others, sake, keeps) -> None:
     """Capacity first, then the rest; ``computectl retire`` takes all."""
     theirs = replace(device(4), **others)
-    ours = claims("VCPU", "CUSTOM_OURS", provider=True)
+    ours = claim("VCPU", "CUSTOM_OURS", provider=True)
     now = replace(theirs, traits=theirs.traits | {"CUSTOM_OURS"})
     left = {name: each for name, each in theirs.inventory.items() if name != "VCPU"}
     steps = [replace(now, inventory=left), replace(theirs, inventory=left)] if keeps else [None]

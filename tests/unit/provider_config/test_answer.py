@@ -13,7 +13,7 @@ from tests.ownership.rules.small import (
     ONE,
     OWN,
     ROOT,
-    claims,
+    claim,
     device,
     kept,
     names,
@@ -34,7 +34,7 @@ def test_entries_assert_classes_and_traits_of_providers_that_are_there() -> None
     result = claimed(missing, CARD, HOST)
     claims = {uuid: each.claims for uuid, each in result.answer.reported.items()}
     # A file never claims the provider itself: it would keep what a driver removed.
-    assert claims == {ROOT: claims(traits="CUSTOM_A"), DEVICE: claims(traits="CUSTOM_B")}
+    assert claims == {ROOT: claim(traits="CUSTOM_A"), DEVICE: claim(traits="CUSTOM_B")}
     assert result.matched == {CARD.key, HOST.key} and not result.problems
 
 
@@ -62,7 +62,7 @@ def test_the_second_entry_of_a_provider_is_ignored() -> None:
 
 def test_beside_another_owner_only_own_children_are_changed() -> None:
     text = "not changed: owned by another service"
-    ours = kept((ONE, DEVICE, claims(provider=True)), (ONE, ROOT, claims(provider=True)))
+    ours = kept((ONE, DEVICE, claim(provider=True)), (ONE, ROOT, claim(provider=True)))
     result = claimed(HOST, CARD, policy=ATTACHED, ledger=ours)
     assert list(result.answer.reported) == [DEVICE]
     assert result.problems == (Problem(ROOT, "host", f"{HOST.place}: {text}"),)
