@@ -172,6 +172,17 @@ def test_a_switch_asks_no_driver_reads_nothing_and_leaves_nothing_to_do(
     assert not agent.calls_of(lambda: agent.period(after=1, disabled=False))
 
 
+def test_a_kill_after_a_switch_loses_nothing_but_the_saved_view(any_placement, tmp_path) -> None:
+    """The answer waits for no disk: the root is read again."""
+    agent = Agent(any_placement, Small(inventory()), state=tmp_path / "state").settle()
+    switch(agent, True)
+    agent.restart()
+    assert not [
+        call for call in agent.calls_of(lambda: agent.period(disabled=True)) if "PUT" in call
+    ]
+    assert DISABLED in any_placement.stranger.traits(ROOT)
+
+
 def test_what_a_switch_may_not_write_is_told(agent, fake_placement) -> None:
     agent = Agent(fake_placement, Small(inventory())).settle()
     refused = Forbidden("no role")
