@@ -12,7 +12,7 @@ from agent.reporting.reports import Occasion, Report
 from agent.reporting.systemd import Systemd
 from agent.service import Service
 from agent.switching.host_status import HostStatus, status_document
-from agent.switching.machine import ServiceStatus
+from agent.switching.machine import Event, ServiceStatus
 from drivers.api import ComputeDriver
 from drivers.loaded import LoadedDriver
 from reportclient.errors import Forbidden, Unreachable
@@ -78,8 +78,8 @@ def test_drivers_get_each_status_once_and_nodes_in_each_period() -> None:
     service.period()
     service.period()
     assert driver.heard == [True] and service.nodes.disabled == [None, False, False]
-    service.status.switch(disabled=True)
-    service.status.switch(disabled=True)
+    service.status.handle(Event.DISABLE)
+    service.status.handle(Event.DISABLE)
     service.status.loop.run_jobs()
     assert driver.heard == [True, False]
 
@@ -120,7 +120,7 @@ def test_a_switch_leaves_what_the_period_complained_of() -> None:
     service.after_switch([Report("node")])
     assert not heard, "before the first period"
     service.period()
-    service.status.switch(disabled=True)
+    service.status.handle(Event.DISABLE)
     service.status.loop.run_jobs()
     assert len(heard) == 2
     service.after_switch([Report("node", calls=1)])
