@@ -217,15 +217,15 @@ class HostStatus:
 
     # -- the registry's side
 
-    def adopt(self, record: ServiceRecord, seen: ServiceStatus) -> bool:
-        """Adopt the registry's record, unless the status was changed since ``seen``."""
+    def adopt(self, record: ServiceRecord, expected: ServiceStatus) -> bool:
+        """Adopt the registry's record, unless the status is not the ``expected`` one."""
         with self.lock:
-            if self.current is not seen:
+            if self.current is not expected:
                 return False
-            new, effects = after_record(seen, record)
-            if new is not seen:
+            new, effects = after_record(expected, record)
+            if new is not expected:
                 self._keep(new)
-        if str(new) != str(seen):
+        if str(new) != str(expected):
             LOG.info("This host is %s, as its service record says", new)
         self._carry_out(effects)
         return True

@@ -82,7 +82,7 @@ FOUND = frozenset({Event.FOUND_DISABLED, Event.FOUND_ENABLED})
 class ServiceStatus:
     """The last known status of this host; ``disabled`` is ``None`` while it is unknown.
 
-    ``record_version``: the version of the record that was seen last.  ``acknowledged``: whether
+    ``record_version``: the version of the record that is known.  ``acknowledged``: whether
     the registry has this status.  ``by_program``: whether a program, not a caller, set it.
     """
 
@@ -116,17 +116,17 @@ def after(
     """Return the next step after an event of ``TABLE``.
 
     ``version``: the version in which the record has the caller's change already; the call changes
-    nothing if this version or a later one was seen.
+    nothing if this version or a later one is known.
     """
     by_program = event not in CALLER_EVENTS
-    seen, state = status.record_version, TABLE[event][status.state]
+    known, state = status.record_version, TABLE[event][status.state]
     disabled = state in (State.DISABLED, State.AUTO)
     new = status
     if version is not None:
-        if seen is None or seen < version:
+        if known is None or known < version:
             new = ServiceStatus(event is Event.DISABLE, None, version)
     elif state is not None:
-        new = ServiceStatus(disabled, reason, seen, acknowledged=False, by_program=by_program)
+        new = ServiceStatus(disabled, reason, known, acknowledged=False, by_program=by_program)
     if by_program and new is status:
         return status, Effect.NOTHING
     return new, Effect.REGISTER if event in FOUND else Effect.ALL
@@ -158,27 +158,27 @@ class Verdict(Enum):
 
     RECORD = "the record holds"
     RECORD_CHANGED = "the record holds: it was changed after the decision of this agent"
-    OURS = "the status of this agent is written to the record"
-    OURS_IS_LATER = "the same, since the record is older"
+    STATUS = "the status of this agent is written to the record"
+    STATUS_IS_LATER = "the same, since the record is older"
 
 
-def verdict(ours: ServiceStatus, record: ServiceRecord) -> Verdict:
+def verdict(status: ServiceStatus, record: ServiceRecord) -> Verdict:
     """Return whether the record or the status holds."""
     by_operator = record.disabled and not record.is_auto
-    seen = ours.record_version
-    if seen is not None and record.version < seen:
+    known = status.record_version
+    if known is not None and record.version < known:
         # The record was restored or created anew.  It must not enable a host, nor replace an
         # operator's decision by an automatic one, which a program may end.  Otherwise a record
         # that disables holds at any age.
-        overrides_operator = ours.state is State.DISABLED and not by_operator
-        if overrides_operator or (ours.disabled and not record.disabled):
-            return Verdict.OURS_IS_LATER
-    if ours.acknowledged:
+        overrides_operator = status.state is State.DISABLED and not by_operator
+        if overrides_operator or (status.disabled and not record.disabled):
+            return Verdict.STATUS_IS_LATER
+    if status.acknowledged:
         return Verdict.RECORD
-    same_status = bool(ours.disabled) == record.disabled
-    if same_status and (ours.state is State.AUTO) == record.is_auto:
+    same_status = bool(status.disabled) == record.disabled
+    if same_status and (status.state is State.AUTO) == record.is_auto:
         return Verdict.RECORD
-    # An operator's decision in a new record outweighs a program's here, even if no record was seen.
-    if record.version != seen and (seen is not None or (ours.by_program and by_operator)):
+    # An operator's decision in a new record outweighs a program's here, even if no record is known.
+    if record.version != known and (known is not None or (status.by_program and by_operator)):
         return Verdict.RECORD_CHANGED
-    return Verdict.OURS
+    return Verdict.STATUS

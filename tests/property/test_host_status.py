@@ -79,7 +79,7 @@ def test_a_call_with_a_version_that_was_seen_changes_nothing(status, disabled, v
 def test_a_record_that_was_restored_enables_no_host(status, record) -> None:
     older = status.record_version is not None and record.version < status.record_version
     if status.disabled and not record.disabled and older:
-        assert verdict(status, record) is Verdict.OURS_IS_LATER
+        assert verdict(status, record) is Verdict.STATUS_IS_LATER
 
 
 @given(statuses, records)
@@ -93,7 +93,7 @@ def test_where_the_record_holds_both_agree_afterwards(status, record) -> None:
 
 @given(statuses, records)
 def test_where_ours_holds_the_record_that_is_written_is_agreed_with(status, record) -> None:
-    if verdict(status, record) in (Verdict.OURS, Verdict.OURS_IS_LATER):
+    if verdict(status, record) in (Verdict.STATUS, Verdict.STATUS_IS_LATER):
         written = replace(
             record,
             version=record.version + 1,
@@ -117,4 +117,4 @@ def test_a_host_that_a_call_enabled_is_enabled_once_its_hypervisor_is_back() -> 
     status, _ = after_record(ServiceStatus(), record)
     status, _ = after(status, Event.ENABLE)
     status, _ = after(status, Event.LOST, "AUTO: libvirtd is gone")
-    assert verdict(status, record) is Verdict.OURS
+    assert verdict(status, record) is Verdict.STATUS
