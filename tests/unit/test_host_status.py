@@ -960,6 +960,9 @@ def test_a_call_for_a_version_of_the_record_is_never_late(world) -> None:
     changed = world.registry.operator(disabled=False)
     late = {WAITED: True, "record_version": changed.version}
     assert _called(world, True, context=late) == "enabled"
+    changed = world.registry.operator(disabled=True)
+    late = {WAITED: True, "record_version": changed.version}
+    assert _called(world, False, context=late) == "disabled"
 
 
 def test_a_call_is_told_with_its_caller_and_reason(world, caplog) -> None:
