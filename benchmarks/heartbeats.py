@@ -30,6 +30,7 @@ from agent.loop import Loop
 from agent.registry.client import RegistryClient
 from agent.switching.heartbeat import Heartbeat
 from agent.switching.host_status import VERSION_6, HostStatus, status_document
+from agent.switching.machine import Event
 from benchmarks.compare import REPOSITORY
 from benchmarks.fleet import meter
 from benchmarks.nova_service import Nova
@@ -81,7 +82,7 @@ def _measure_registry(
         with _measured("first heartbeat of a host", parts, len(beats)):
             _send(beats, options.rate)
         for host in hosts:
-            host.status.adopt_trait(has_trait=False)
+            host.status.handle(Event.FOUND_ENABLED)
         _send(beats, options.rate)
         answered = [partial(_beat_answered, host) for host in hosts]
         with _measured("answered heartbeat that changes nothing", parts, len(answered)):

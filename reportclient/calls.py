@@ -46,12 +46,15 @@ def send(operation: Operation, generations: Mapping[str, int], api: API) -> dict
     return reply
 
 
+_WRITTEN = forms.record(resource_provider_generation=forms.count)
+
+
 def _form_of_answer(operation: Operation) -> forms.Check[Any]:
     match operation:
         case CreateProvider() | UpdateProvider():
             return forms.provider
         case SetTraits() | SetAggregates() | SetInventory():
-            return forms.record(resource_provider_generation=forms.count)
+            return _WRITTEN
         case _:
             return forms.empty
 

@@ -133,7 +133,7 @@ class Refusals:
                 del self.by_subject[subject_of(operation)]
         if outcome.done:
             self.faulty_until = -inf
-        if is_silence(outcome.stopped_by) and outcome.stopped_at is not None:
+        if outcome.stopped_at is not None and is_silence(outcome.stopped_by):
             self.add(outcome.stopped_at, outcome.stopped_by, now, times)
 
     def remember(

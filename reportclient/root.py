@@ -121,6 +121,7 @@ class Root:
         api: API | None = None,
         *,
         urgent: bool = False,
+        save: bool = True,
     ) -> tuple[T | Exception, Counting]:
         """Call ``function``, several times if other clients' writes conflict; save the view.
 
@@ -131,6 +132,8 @@ class Root:
         :param function: reads, plans and writes with the API that it gets.
         :param api: used instead of the root's API.
         :param urgent: do it even if the root rests after a failed attempt.
+        :param save: false leaves the saved view to the next attempt: somebody waits, and after a
+            kill one more provider is read.
         """
         counted = Counting(api or self.api, now)
         if (waits_for := self.schedule.waits_for(now, urgent=urgent)) is not None:
@@ -152,7 +155,7 @@ class Root:
         raised = result if isinstance(result, Exception) else None
         ended = now + self.clock() - began
         self._note_answer(raised or getattr(result, "error", None), counted, ended)
-        if self.store is not None and self.view.generations:
+        if save and self.store is not None and self.view.generations:
             self.store.save(self.uuid, self.view)
         return result, counted
 

@@ -170,15 +170,12 @@ def changed_keys(now: Mapping[str, object], before: Mapping[str, object]) -> lis
 
 def _regroup(children: Children, old: Mapping[str, Provider], new: Mapping[str, Provider]) -> None:
     """Update the children by parent; each set is copied first, since snapshots share them."""
-    leaving = [p for uuid, p in old.items() if not _is_below(new.get(uuid), p.parent_uuid)]
-    coming = [p for uuid, p in new.items() if not _is_below(old.get(uuid), p.parent_uuid)]
-    for parent in {provider.parent_uuid for provider in (*leaving, *coming)}:
+    before = {(provider.parent_uuid, uuid): None for uuid, provider in old.items()}
+    after = {(provider.parent_uuid, uuid): None for uuid, provider in new.items()}
+    for parent, _ in before.keys() ^ after.keys():
         children[parent] = dict(children.get(parent, {}))
-    for provider in leaving:
-        del children[provider.parent_uuid][provider.uuid]
-    for provider in coming:
-        children[provider.parent_uuid][provider.uuid] = None
-
-
-def _is_below(provider: Provider | None, parent: str | None) -> bool:
-    return provider is not None and provider.parent_uuid == parent
+    for parent, uuid in before.keys() - after.keys():
+        del children[parent][uuid]
+    for parent, uuid in after:  # in their order
+        if (parent, uuid) not in before:
+            children[parent][uuid] = None

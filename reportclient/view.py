@@ -192,7 +192,7 @@ class ViewEdit:
             snapshot=self._snapshot(desired),
             generations=self.generations,
             names=self._names,
-            drained=still_drained(self._drained, self.provider),
+            drained=self._drained and still_drained(self._drained, self.provider),
             certain=certain,
             modified=self._modified,
             unread={},

@@ -50,7 +50,7 @@ from reportclient.errors import PlacementError, Unreachable, WrongForm
 from reportclient.http import API
 from reportclient.model import Allocations, Provider
 from reportclient.plain_text import error_text, first_few
-from reportclient.plan import DeleteProvider, Operation, Plan, Problem
+from reportclient.plan import DeleteProvider, Operation, Plan, Problem, SetTraits
 from reportclient.provider_tree import ProviderTree
 from reportclient.reader import allocations_on
 from reportclient.refusals import RESHAPE
@@ -178,7 +178,7 @@ class Tracker:
     ) -> Report:
         """Call ``once``, and again after a conflict.  Never raises: the report has the error."""
         self.missed = self.ledger.leaving  # in each try
-        result, api = self.root.attempt(now, once, urgent=urgent)
+        result, api = self.root.attempt(now, once, urgent=urgent, save=not urgent)
         if isinstance(result, PlacementError):
             report = Report(self.node, error=result)
         elif isinstance(result, Exception):
@@ -474,27 +474,34 @@ class Tracker:
     def _switch_once(self, api: Counting, now: float, disabled: bool) -> Report:
         if not self.root_rules.policy.owns_root:
             return Report(self.node)
-        read = not self.view.certain
-        if read:
+        root, was_certain = self.root, self.root.view.certain
+        if not was_certain:
             self._read(api, now)
         plan = self._switched(disabled=disabled)
-        if not read and not plan.operations:
-            self.root.read(api)
+        if plan is None and was_certain:
+            root.read(api)
             plan = self._switched(disabled=disabled)
-        outcome = self.root.remember_refusals(self.root.send(plan, api), api)
+        if plan is None:
+            return Report(self.node)
+        outcome = root.send(plan, api)
+        if not outcome.done:
+            outcome = root.remember_refusals(outcome, api)
         return Report(self.node, plan=plan, failed=outcome.failed, error=outcome.stopped_by)
 
-    def _switched(self, *, disabled: bool) -> Plan:
-        """Return the plan that sets or removes the trait; empty if there is no root.
+    def _switched(self, *, disabled: bool) -> Plan | None:
+        """Return the write that sets or removes the trait; ``None`` if there is nothing to write.
 
         Until a driver has named the node, a root without the service tag may be another service's.
         """
-        root = self.view.snapshot.get(self.uuid)
+        uuid, view = self.root.uuid, self.root.view
+        root = view.snapshot.get(uuid)
         if root is None or (not self.started and self.service_tag not in {"", *root.traits}):
-            return Plan()
-        tree = ProviderTree(self.view.snapshot)
-        (tree.add_traits if disabled else tree.remove_traits)(self.uuid, DISABLED)
-        return diff(self.view.snapshot, tree.freeze(), names=self.view.names)
+            return None
+        traits = root.traits | {DISABLED} if disabled else root.traits - {DISABLED}
+        traits -= view.names.absent_traits
+        if traits == root.traits:
+            return None
+        return Plan((SetTraits(uuid, traits),), names={uuid: root.name})
 
 
 # -- what a cycle asks and decides

@@ -205,10 +205,10 @@ def one_line(text: str) -> str:
 def degraded_text(conditions: Iterable[str]) -> str:
     """Return conditions as a heartbeat reports them: a line each, as many as fit, and a number."""
     lines = [one_line(text)[:LONGEST] for text in conditions]
-    shown, left = list[str](), MOST_DEGRADED - len("and 99999 more")
+    shown, room = list[str](), MOST_DEGRADED - len("and 99999 more")
     for line in lines:
-        left -= len(line) + 1
-        if left < 0:
+        room -= len(line) + 1
+        if room < 0:
             return "\n".join([*shown, f"and {len(lines) - len(shown)} more"])
         shown.append(line)
     return "\n".join(shown)

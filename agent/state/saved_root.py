@@ -130,8 +130,8 @@ class SavedRoot:
         saved = self._on_disk
         if saved is None or saved[0] is not self.view or saved[1] is not self.ledger:
             self.document.save_or_warn(self._fields(), "nothing new is reported in Placement")
-            self._on_disk = None if self.problem else now
-        return not self.problem
+            self._on_disk = None if self.document.problem else now
+        return not self.document.problem
 
     def _fields(self) -> dict[str, Any]:
         providers = map(provider_row, self.view.snapshot.providers.values())

@@ -43,7 +43,7 @@ BOOT_ID = "/proc/sys/kernel/random/boot_id"
 WARNINGS = {
     Verdict.RECORD_CHANGED: "The service record was changed later than this host's status, "
     "which is replaced: %s",
-    Verdict.OURS_IS_LATER: "The registry has an older record than before (%s), perhaps "
+    Verdict.STATUS_IS_LATER: "The registry has an older record than before (%s), perhaps "
     "from a backup: this host's own status is written into the record",
 }
 """Log lines for verdicts, with the record's status."""
@@ -116,12 +116,12 @@ class Heartbeat:
         """Read the record without sending a heartbeat.  Never raises."""
         if self.attached:
             return
-        seen = self.status.current
+        expected = self.status.current
         try:
             with suppress(UnknownHost):
                 record = self.connect().get_service(self.host)
-                if verdict(seen, record) in (Verdict.RECORD, Verdict.RECORD_CHANGED):
-                    self.status.adopt(record, seen)
+                if verdict(expected, record) in (Verdict.RECORD, Verdict.RECORD_CHANGED):
+                    self.status.adopt(record, expected)
         except RegistryError as err:
             self._is_lost(err)
 
@@ -195,7 +195,7 @@ class Heartbeat:
         """
         registry = self.connect()
         for _ in range(ROUNDS):
-            before = self.status.current
+            expected = self.status.current
             reported = (self.rpc_version(), tuple(self.roots()))
             record = self._send(registry, reported)
             if record is None:
@@ -204,19 +204,18 @@ class Heartbeat:
             self.granted = frozenset(record.roots)
             if self.attached:
                 return True
-            if self.status.current is not before:
+            if self.status.current is not expected:
                 continue  # an RPC call came meanwhile, maybe with a later record
-            seen = before
             if self._tried == (record.version, record.disabled, record.disabled_reason):
                 # This agent wrote it; the reply was lost, or arrived after a later call.
-                seen = self.status.acknowledge(record.version)
-            decided = verdict(seen, record)
+                expected = self.status.acknowledge(record.version)
+            decided = verdict(expected, record)
             if decided in WARNINGS:
                 LOG.warning(WARNINGS[decided], record.status)
             with suppress(Changed):
-                if decided in (Verdict.OURS, Verdict.OURS_IS_LATER):
-                    record = self._write(registry, seen, record.version)
-                if self.status.adopt(record, seen):
+                if decided in (Verdict.STATUS, Verdict.STATUS_IS_LATER):
+                    record = self._write(registry, expected, record.version)
+                if self.status.adopt(record, expected):
                     self._tried = None  # a later record may have the same values
                     return True
         LOG.debug("Status and record changed in each try; retrying at the next heartbeat")
@@ -242,12 +241,12 @@ class Heartbeat:
         try:
             return registry.heartbeat(report)
         except Changed:  # the agent with this name was at another address, and is down
-            seen_at = registry.get_service(self.host).last_seen
-            replaces = seen_at.isoformat() if seen_at is not None else ""
+            last = registry.get_service(self.host).last_seen
+            replaces = last.isoformat() if last is not None else ""
             return registry.heartbeat(replace(report, replaces=replaces))
 
     def _known_version(self, reported: Reported) -> int | None:
-        """Return the version of the record that was seen, ``None`` if an answer is needed."""
+        """Return the version of the record that is known, ``None`` if an answer is needed."""
         # Another record may give up a root at any time, as that of a renamed host's old name does.
         news = reported != self._reported or not self.granted.issuperset(reported[1])
         self._unanswered -= 1

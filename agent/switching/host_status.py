@@ -1,4 +1,4 @@
-"""The status of this host, enabled or disabled, and the events that change it.
+"""The status of this host: the loop that carries out the effects of ``machine.py``.
 
 Any thread may report an event.  The new status is saved to disk first; then a job of the loop,
 which alone writes to Placement, sets or removes the trait, and retries soon if it can't.  A job
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.loop import Loop
-from agent.registry.checks import AUTO, LONGEST, StatusChange, one_line
+from agent.registry.checks import StatusChange
 from agent.registry.errors import RecordUnusable
 from agent.registry.record import ServiceRecord
 from agent.reporting.reports import Condition, Report, with_agents_step
@@ -30,10 +30,10 @@ from agent.state.lock import lock_file
 from agent.switching.machine import (
     REASON_FOUND,
     UNTOUCHED,
+    Effect,
     Event,
     ServiceStatus,
     after,
-    after_call,
     after_record,
     with_next_version,
 )
@@ -161,8 +161,7 @@ class HostStatus:
             elif saved != self.current:
                 self.current, self.document.problem = saved, ""
                 LOG.info("This host is %s, as a command has saved", saved)
-                self._note_decision()
-                self.loop.post(self._write_trait)
+                self._carry_out(Effect.ALL)
 
     def _read_saved(self) -> ServiceStatus | None:
         """Return the saved status; ``None`` without a document; a damaged one is set aside.
@@ -189,39 +188,20 @@ class HostStatus:
 
     # -- events
 
-    def switch(
-        self, *, disabled: bool, reason: str | None = None, version: int | None = None
+    def handle(
+        self, event: Event, reason: str | None = None, version: int | None = None
     ) -> Future[list[Report]]:
-        """Disable or enable the host.  The future ends with the try to write the trait.
+        """Change the status, save it, and begin what follows; see :func:`after`.
 
-        ``version``: the version in which the record has this status already.  Nothing changes if a
-        later call or a heartbeat has brought this or a later version.
+        The future ends with the try to write the trait.
         """
-        self._move(Event.DISABLE if disabled else Event.ENABLE, reason, version)
-        return self.recheck()
-
-    def recheck(self) -> Future[list[Report]]:
-        """Have the record read again, and write the trait; the future: see :meth:`switch`."""
-        if self.alone:
-            self.follow_saved()
-        self._note_decision()
-        return self.loop.submit(self._write_trait)
-
-    def hypervisor_lost(self, why: str) -> None:
-        """Disable the host, unless it is disabled already; ``why``: the cause."""
-        if self._move(Event.LOST, one_line(f"{AUTO}{why}")[:LONGEST]):
-            self.recheck()
-
-    def hypervisor_back(self) -> None:
-        """Enable the host if it was disabled because the hypervisor was lost."""
-        if self._move(Event.BACK):
-            self.recheck()
-
-    def adopt_trait(self, *, has_trait: bool) -> None:
-        """At the first start: take the status from the trait on the roots (``has_trait``)."""
-        event = Event.FOUND_DISABLED if has_trait else Event.FOUND_ENABLED
-        if self._move(event, REASON_FOUND if has_trait else None):
-            self._note_decision()
+        with self._changing():
+            new, effects = after(self.current, event, reason, version)
+            if new is not self.current:
+                self._keep(with_next_version(new) if self.alone else new)
+                level, text = LOG_LINES.get(event, (logging.INFO, "This host is %s"))
+                LOG.log(level, text, self.current)
+        return self._carry_out(effects)
 
     def period_done(self, reports: Sequence[Report], has_trait: bool | None) -> None:
         """Note the reports of a period; ``has_trait``: whether the roots have it, if known."""
@@ -231,26 +211,23 @@ class HostStatus:
         if self.waiting is not None:
             self._note_written(reports)
         if has_trait is not None:
-            self.adopt_trait(has_trait=has_trait)
+            found = Event.FOUND_DISABLED if has_trait else Event.FOUND_ENABLED
+            self.handle(found, REASON_FOUND if has_trait else None)
         self.on_period()
 
     # -- the registry's side
 
-    def adopt(self, record: ServiceRecord, seen: ServiceStatus) -> bool:
-        """Adopt the registry's record, unless the status was changed since ``seen``."""
+    def adopt(self, record: ServiceRecord, expected: ServiceStatus) -> bool:
+        """Adopt the registry's record, unless the status is not the ``expected`` one."""
         with self.lock:
-            if self.current is not seen:
+            if self.current is not expected:
                 return False
-            new = after_record(seen, record)
-            if new != seen:
+            new, effects = after_record(expected, record)
+            if new is not expected:
                 self._keep(new)
-        if str(new) != str(seen):
+        if str(new) != str(expected):
             LOG.info("This host is %s, as its service record says", new)
-        # A host that starts enabled is in no hurry: its first period does it.
-        if new.disabled != seen.disabled and (new.disabled or seen.disabled is not None):
-            # At a random time: an operator may have changed all records at once.
-            wait = random.uniform(0, self.spread())
-            self.loop.post(lambda: self.loop.later(wait, self._write_trait))
+        self._carry_out(effects)
         return True
 
     def acknowledge(self, record_version: int) -> ServiceStatus:
@@ -277,27 +254,23 @@ class HostStatus:
         wrong = {"trait": self.waiting, "status file": self.document.problem}
         return tuple(Condition(text, part) for part, text in wrong.items() if text)
 
-    def _move(self, event: Event, reason: str | None = None, version: int | None = None) -> bool:
-        with self._changing():
-            if version is None:
-                new = after(self.current, event, reason)
-            else:
-                new = after_call(self.current, disabled=event is Event.DISABLE, version=version)
-            if new is self.current:
-                return False
-            self._keep(with_next_version(new) if self.alone else new)
-            level, text = LOG_LINES.get(event, (logging.INFO, "This host is %s"))
-            LOG.log(level, text, self.current)
-        return True
-
     def _keep(self, status: ServiceStatus) -> None:
         """Save a status; if that fails it holds all the same, and is saved after a period."""
         self.current, otherwise = status, "the status of this host would be lost at a restart"
         self.document.save_or_warn(asdict(status), otherwise)
 
-    def _note_decision(self) -> None:
-        self.registered.clear()
-        self.on_decided()
+    def _carry_out(self, effects: Effect) -> Future[list[Report]]:
+        if Effect.REGISTER in effects:
+            self.registered.clear()
+            self.on_decided()
+        if Effect.WRITE_SPREAD in effects:
+            wait = random.uniform(0, self.spread())
+            self.loop.post(lambda: self.loop.later(wait, self._write_trait))
+        if Effect.WRITE in effects:
+            return self.loop.submit(self._write_trait)
+        written = Future[list[Report]]()
+        written.set_result([])
+        return written
 
     def _write_trait(self, *, again: bool = False) -> list[Report]:
         """In the loop's thread."""

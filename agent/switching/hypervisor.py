@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from agent.loop import Loop
-from agent.registry.checks import one_line
+from agent.registry.checks import AUTO, LONGEST, one_line
 from agent.switching.host_status import HostStatus
+from agent.switching.machine import Event
 from drivers.abilities import Notify, Watched
 from drivers.loaded import LoadedDriver
 from reportclient.plain_text import error_text
@@ -22,8 +23,8 @@ LOG = logging.getLogger("compute_agent.drivers")
 
 STEADY = 5.0
 """Seconds that a return has to last; doubled with each further loss within ``MEMORY`` seconds,
-up to ``LONGEST``."""
-LONGEST = 300.0
+up to ``LONGEST_STEADY``."""
+LONGEST_STEADY = 300.0
 MEMORY = 600.0
 
 
@@ -79,14 +80,14 @@ class Hypervisor:
                 self._losses.append(self.clock())
             self.lost[driver] = why
             self._enable_at = None
-            self.status.hypervisor_lost(why)
+            self.status.handle(Event.LOST, one_line(f"{AUTO}{why}")[:LONGEST])
             return
         was_lost = self.lost.pop(driver, None) is not None
         if self.lost or (self._enable_at is not None and not was_lost):
             return
         now = self.clock()
         self._losses = [at for at in self._losses if at > now - MEMORY]
-        wait = doubled(self.steady, max(0, len(self._losses) - 1), LONGEST)
+        wait = doubled(self.steady, max(0, len(self._losses) - 1), LONGEST_STEADY)
         self._enable_at = now + wait
         self.loop.later(wait, self.enable_if_due)
 
@@ -96,7 +97,7 @@ class Hypervisor:
         Called after each period, too: a record may have disabled it for a program meanwhile.
         """
         if self._enable_at is not None and self.clock() >= self._enable_at:
-            self.status.hypervisor_back()
+            self.status.handle(Event.BACK)
 
 
 def _watch(loaded: LoadedDriver, report: Notify) -> None:

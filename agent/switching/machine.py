@@ -1,19 +1,18 @@
-"""The state machine of a host that is enabled or disabled.  Pure.
+"""The state machine of a host that is enabled or disabled: status, event -> status, effects.  Pure.
 
-``TABLE`` has the next state for each event and state.  :func:`verdict` decides whether the
-registry's record or this agent's status holds.
+``TABLE`` has the next state for each event and state, :func:`after` and :func:`after_record` the
+next status and its effects.  :func:`verdict` decides whether the registry's record or this
+agent's status holds.
 
-After each change of state the status is saved in ``service.json``, sent to the registry with
-the next heartbeat, and the trait is written to the roots (unless it was found there).  A
-status is acknowledged if it came from the registry, or once the registry has it.
-
-Without a registry ``service.json`` is the record of the host: ``record_version`` counts its
-changes, by the agent and by commands.
+A changed status is saved in ``service.json``; then ``host_status.py`` carries out the effects.  A
+status is acknowledged if it came from the registry, or once the registry has it.  Without a
+registry ``service.json`` is the record of the host: ``record_version`` counts its changes, by the
+agent and by commands.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from enum import Enum
+from enum import Enum, Flag, auto
 
 from agent.registry.checks import AUTO
 from agent.registry.record import ServiceRecord
@@ -34,14 +33,28 @@ class State(Enum):
 
 
 class Event(Enum):
-    """An event that may change the state; a record of the registry is none."""
+    """An event that may change the state; a record of the registry has :func:`after_record`."""
 
     DISABLE = "a caller disables the host"
     ENABLE = "a caller enables the host"
+    ASK = "a caller is answered by what holds"
     LOST = "the hypervisor is lost"
     BACK = "the hypervisor was back for long enough"
     FOUND_DISABLED = "the roots were read, and have the trait"
     FOUND_ENABLED = "the roots were read, and do not have it"
+
+
+class Effect(Flag):
+    """What follows from an event, once the status is saved."""
+
+    NOTHING = 0
+    REGISTER = auto()
+    """The registry may lack the status: the next heartbeat is sent now."""
+    WRITE = auto()
+    """The trait is written to the roots now."""
+    WRITE_SPREAD = auto()
+    """The same, at a random time: an operator may have changed all records at once."""
+    ALL = REGISTER | WRITE
 
 
 _SAME = None
@@ -51,21 +64,25 @@ TABLE: Mapping[Event, Mapping[State, State | None]] = {
         # before:              UNKNOWN         NEW             ENABLED         DISABLED       AUTO
         Event.DISABLE: (State.DISABLED, State.DISABLED, State.DISABLED, _SAME, State.DISABLED),
         Event.ENABLE: (State.ENABLED, State.ENABLED, _SAME, State.ENABLED, State.ENABLED),
+        Event.ASK: (_SAME, _SAME, _SAME, _SAME, _SAME),
         Event.LOST: (State.AUTO, State.AUTO, State.AUTO, _SAME, _SAME),
         Event.BACK: (_SAME, _SAME, _SAME, _SAME, State.ENABLED),
         Event.FOUND_DISABLED: (_SAME, State.DISABLED, _SAME, _SAME, _SAME),
         Event.FOUND_ENABLED: (_SAME, State.ENABLED, _SAME, _SAME, _SAME),
     }.items()
 }
-CALLER_EVENTS = frozenset({Event.DISABLE, Event.ENABLE})
-"""Events of an operator; all others come from a program and yield to an operator's record."""
+CALLER_EVENTS = frozenset({Event.DISABLE, Event.ENABLE, Event.ASK})
+"""Events of a caller, who waits for all effects, in case an earlier write was lost.  All others
+come from a program, yield to an operator's record, and have effects only where they change it."""
+FOUND = frozenset({Event.FOUND_DISABLED, Event.FOUND_ENABLED})
+"""Events after which the trait is as it has to be."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceStatus:
     """The last known status of this host; ``disabled`` is ``None`` while it is unknown.
 
-    ``record_version``: the version of the record that was seen last.  ``acknowledged``: whether
+    ``record_version``: the version of the record that is known.  ``acknowledged``: whether
     the registry has this status.  ``by_program``: whether a program, not a caller, set it.
     """
 
@@ -89,16 +106,30 @@ class ServiceStatus:
         return f"{status} ({self.reason})" if self.reason else status
 
 
-def after(status: ServiceStatus, event: Event, reason: str | None = None) -> ServiceStatus:
-    """Return the status after the event: the same object if nothing changes."""
-    state = TABLE[event][status.state]
-    if state is None:
-        return status
-    disabled = state in (State.DISABLED, State.AUTO)
+Step = tuple[ServiceStatus, Effect]
+"""The status after an event, the same object if nothing changes, and what follows."""
+
+
+def after(
+    status: ServiceStatus, event: Event, reason: str | None = None, version: int | None = None
+) -> Step:
+    """Return the next step after an event of ``TABLE``.
+
+    ``version``: the version in which the record has the caller's change already; the call changes
+    nothing if this version or a later one is known.
+    """
     by_program = event not in CALLER_EVENTS
-    return ServiceStatus(
-        disabled, reason, status.record_version, acknowledged=False, by_program=by_program
-    )
+    known, state = status.record_version, TABLE[event][status.state]
+    disabled = state in (State.DISABLED, State.AUTO)
+    new = status
+    if version is not None:
+        if known is None or known < version:
+            new = ServiceStatus(event is Event.DISABLE, None, version)
+    elif state is not None:
+        new = ServiceStatus(disabled, reason, known, acknowledged=False, by_program=by_program)
+    if by_program and new is status:
+        return status, Effect.NOTHING
+    return new, Effect.REGISTER if event in FOUND else Effect.ALL
 
 
 def with_next_version(status: ServiceStatus) -> ServiceStatus:
@@ -106,22 +137,20 @@ def with_next_version(status: ServiceStatus) -> ServiceStatus:
     return replace(status, record_version=(status.record_version or 0) + 1)
 
 
-def after_call(status: ServiceStatus, *, disabled: bool, version: int) -> ServiceStatus:
-    """Return the status after a call for this version of the record; an older one is ignored."""
-    if status.record_version is not None and status.record_version >= version:
-        return status
-    return ServiceStatus(disabled, None, version)
-
-
-def after_record(status: ServiceStatus, record: ServiceRecord) -> ServiceStatus:
-    """Return the status that the record gives this host.
+def after_record(status: ServiceStatus, record: ServiceRecord) -> Step:
+    """Return the next step if the record holds.
 
     A record that was never changed was created by the first heartbeat: it does not tell whether
     the host was disabled in Placement before.
     """
+    new = ServiceStatus(record.disabled, record.disabled_reason, record.version)
     if status.disabled is None and not record.disabled and record.version == UNTOUCHED:
-        return ServiceStatus(record_version=record.version)
-    return ServiceStatus(record.disabled, record.disabled_reason, record.version)
+        new = ServiceStatus(record_version=record.version)
+    # A host that starts enabled is in no hurry: its first period writes the trait.
+    hurries = new.disabled or status.disabled is not None
+    differs = new.disabled != status.disabled
+    effects = Effect.WRITE_SPREAD if differs and hurries else Effect.NOTHING
+    return (status if new == status else new), effects
 
 
 class Verdict(Enum):
@@ -129,27 +158,27 @@ class Verdict(Enum):
 
     RECORD = "the record holds"
     RECORD_CHANGED = "the record holds: it was changed after the decision of this agent"
-    OURS = "the status of this agent is written to the record"
-    OURS_IS_LATER = "the same, since the record is older"
+    STATUS = "the status of this agent is written to the record"
+    STATUS_IS_LATER = "the same, since the record is older"
 
 
-def verdict(ours: ServiceStatus, record: ServiceRecord) -> Verdict:
+def verdict(status: ServiceStatus, record: ServiceRecord) -> Verdict:
     """Return whether the record or the status holds."""
     by_operator = record.disabled and not record.is_auto
-    seen = ours.record_version
-    if seen is not None and record.version < seen:
+    known = status.record_version
+    if known is not None and record.version < known:
         # The record was restored or created anew.  It must not enable a host, nor replace an
         # operator's decision by an automatic one, which a program may end.  Otherwise a record
         # that disables holds at any age.
-        overrides_operator = ours.state is State.DISABLED and not by_operator
-        if overrides_operator or (ours.disabled and not record.disabled):
-            return Verdict.OURS_IS_LATER
-    if ours.acknowledged:
+        overrides_operator = status.state is State.DISABLED and not by_operator
+        if overrides_operator or (status.disabled and not record.disabled):
+            return Verdict.STATUS_IS_LATER
+    if status.acknowledged:
         return Verdict.RECORD
-    same_status = bool(ours.disabled) == record.disabled
-    if same_status and (ours.state is State.AUTO) == record.is_auto:
+    same_status = bool(status.disabled) == record.disabled
+    if same_status and (status.state is State.AUTO) == record.is_auto:
         return Verdict.RECORD
-    # An operator's decision in a new record outweighs a program's here, even if no record was seen.
-    if record.version != seen and (seen is not None or (ours.by_program and by_operator)):
+    # An operator's decision in a new record outweighs a program's here, even if no record is known.
+    if record.version != known and (known is not None or (status.by_program and by_operator)):
         return Verdict.RECORD_CHANGED
-    return Verdict.OURS
+    return Verdict.STATUS

@@ -15,6 +15,7 @@ from agent.bus.rpcapi import TOPIC
 from agent.bus.server import RpcServer
 from agent.bus.signing import RECORD_VERSION
 from agent.switching.host_status import VERSION_5, VERSION_6, HostStatus
+from agent.switching.machine import Event
 
 LOG = logging.getLogger("compute_agent.registry")
 
@@ -49,12 +50,12 @@ class ComputeEndpoint:
         version = context.get(RECORD_VERSION)
         if not isinstance(version, int) or isinstance(version, bool):
             version = None
+        event = Event.ENABLE if enabled else Event.DISABLE
         if version is None and context.get(WAITED):
             why = "it waited in the queue while the agent did not listen"
             LOG.warning("Ignoring a call to %s this host: %s", verb, why)
-            written = self._status.recheck()
-        else:
-            written = self._status.switch(disabled=not enabled, version=version)
+            event = Event.ASK
+        written = self._status.handle(event, version=version)
         self._status.in_step(REGISTRY_WITHIN)
         answer = "disabled" if self._status.disabled else "enabled"
         try:

@@ -20,8 +20,8 @@ from tests.ownership.world import (
     pool,
     removes,
     settled_host,
-    traits,
     silent,
+    traits,
 )
 from tests.stranger import FakePlacement
 

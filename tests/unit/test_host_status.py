@@ -36,8 +36,11 @@ from agent.switching.host_status import (
 )
 from agent.switching.hypervisor import MEMORY, STEADY, Hypervisor
 from agent.switching.machine import (
+    CALLER_EVENTS,
+    FOUND,
     REASON_FOUND,
     UNTOUCHED,
+    Effect,
     Event,
     ServiceStatus,
     Verdict,
@@ -172,9 +175,9 @@ class World:
         self.registry.operator(disabled, reason)
         self.beat()
 
-    def switch(self, **how: object) -> None:
+    def switch(self, *, disabled: bool, **how: object) -> None:
         """A call, and what the loop does then."""
-        self.status.switch(**how)
+        self.status.handle(Event.DISABLE if disabled else Event.ENABLE, **how)
         self.step()
 
     def restarted(self) -> World:
@@ -192,7 +195,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(rpc, "REGISTRY_WITHIN", 0.0)
     world = World(tmp_path)
     world.beat()
-    world.status.adopt_trait(has_trait=False)
+    world.status.handle(Event.FOUND_ENABLED)
     world.beat()
     return world
 
@@ -215,6 +218,7 @@ STATUSES = (
         (None, "UNKNOWN NEW ENABLED DISABLED AUTO"),
         (Event.DISABLE, "DISABLED DISABLED DISABLED DISABLED DISABLED"),
         (Event.ENABLE, "ENABLED ENABLED ENABLED ENABLED ENABLED"),
+        (Event.ASK, "UNKNOWN NEW ENABLED DISABLED AUTO"),
         (Event.LOST, "AUTO AUTO AUTO DISABLED AUTO"),
         (Event.BACK, "UNKNOWN NEW ENABLED DISABLED ENABLED"),
         (Event.FOUND_DISABLED, "UNKNOWN DISABLED ENABLED DISABLED AUTO"),
@@ -224,8 +228,12 @@ STATUSES = (
 def test_each_event_leads_from_each_state_to_another(event: Event | None, states: str) -> None:
     reason = "AUTO: lost" if event is Event.LOST else None
     for before, state in zip(STATUSES, states.split(), strict=True):
-        new = before if event is None else after(before, event, reason)
+        new, effects = (before, Effect.NOTHING) if event is None else after(before, event, reason)
         assert new.state.name == state
+        if event is not None:
+            changed = Effect.REGISTER if event in FOUND else Effect.ALL
+            expected = Effect.NOTHING if new is before else changed
+            assert effects is (Effect.ALL if event in CALLER_EVENTS else expected)
         assert (new is before) == (new.state is before.state)
         assert new is before or new.by_program == (event not in (Event.DISABLE, Event.ENABLE))
 
@@ -245,16 +253,16 @@ by_program = partial(decided, by_program=True)
         (seen(False, None, 5), None, Verdict.RECORD),
         (seen(False, None, 5), "new disks", Verdict.RECORD),
         (seen(True, "AUTO: x", 5), "AUTO: gone", Verdict.RECORD),
-        (seen(True, "x", 5), "AUTO: gone", Verdict.OURS_IS_LATER),
-        (seen(True, "AUTO: x", 5), None, Verdict.OURS_IS_LATER),
+        (seen(True, "x", 5), "AUTO: gone", Verdict.STATUS_IS_LATER),
+        (seen(True, "AUTO: x", 5), None, Verdict.STATUS_IS_LATER),
         (decided(True, None, 2), "new disks", Verdict.RECORD),
         (decided(True, None, 2), None, Verdict.RECORD_CHANGED),
-        (decided(True, None, 3), None, Verdict.OURS),
-        (decided(True, None, 3), "AUTO: gone", Verdict.OURS),
-        (decided(False), "new disks", Verdict.OURS),
+        (decided(True, None, 3), None, Verdict.STATUS),
+        (decided(True, None, 3), "AUTO: gone", Verdict.STATUS),
+        (decided(False), "new disks", Verdict.STATUS),
         (by_program(False), "new disks", Verdict.RECORD_CHANGED),
         (by_program(True, "AUTO: x"), "new disks", Verdict.RECORD_CHANGED),
-        (by_program(False), "AUTO: gone", Verdict.OURS),
+        (by_program(False), "AUTO: gone", Verdict.STATUS),
     ],
 )
 def test_either_status_or_record_holds(ours, reason, expected) -> None:
@@ -266,7 +274,7 @@ def test_either_status_or_record_holds(ours, reason, expected) -> None:
 
 
 def test_a_decision_is_on_disk_before_it_is_written_to_placement(world) -> None:
-    done = world.status.switch(disabled=True)
+    done = world.status.handle(Event.DISABLE)
     assert saved_status(status_document(world.directory)).disabled is True
     assert not world.writes and not done.done()
     world.step()
@@ -274,22 +282,22 @@ def test_a_decision_is_on_disk_before_it_is_written_to_placement(world) -> None:
 
 
 def test_the_last_of_two_holds_in_whatever_order_their_jobs_run(world) -> None:
-    world.status.switch(disabled=True)
+    world.status.handle(Event.DISABLE)
     world.switch(disabled=False)
     assert world.writes == [False, False]
 
 
 def test_each_call_that_changes_something_is_told(world, caplog) -> None:
-    world.status.switch(disabled=True, reason="new disks")
-    world.status.switch(disabled=True, reason="again")
-    world.status.switch(disabled=False)
-    world.status.switch(disabled=True, version=7)
+    world.status.handle(Event.DISABLE, reason="new disks")
+    world.status.handle(Event.DISABLE, reason="again")
+    world.status.handle(Event.ENABLE)
+    world.status.handle(Event.DISABLE, version=7)
     told = ["This host is disabled (new disks)", "This host is enabled", "This host is disabled"]
     assert caplog.messages == told
 
 
 def test_a_killed_agent_finds_what_was_last_asked(world) -> None:
-    world.status.switch(disabled=True)
+    world.status.handle(Event.DISABLE)
     again = world.restarted()
     assert again.status.disabled is True and not again.known.acknowledged
     again.beat()
@@ -339,7 +347,7 @@ def test_a_full_disk_is_reported_once_and_the_status_saved_later(world, caplog) 
 @pytest.fixture
 def alone(tmp_path: Path) -> World:
     alone = alone_in(tmp_path)
-    alone.status.adopt_trait(has_trait=False)
+    alone.status.handle(Event.FOUND_ENABLED)
     return alone
 
 
@@ -358,18 +366,18 @@ def command(world: World, reason: str | None = "new disks", *, disabled: bool = 
 @pytest.mark.parametrize("has_trait", [True, False])
 def test_alone_the_first_status_is_that_of_the_trait(tmp_path: Path, has_trait: bool) -> None:
     alone = alone_in(tmp_path)
-    alone.status.adopt_trait(has_trait=has_trait)
+    alone.status.period_done([], has_trait)
     assert alone_in(alone.directory).known.disabled is has_trait
-    alone.status.adopt_trait(has_trait=not has_trait)
+    alone.status.period_done([], not has_trait)
     assert alone.known.disabled is has_trait, "only once"
 
 
 def test_alone_each_change_has_the_next_version(alone: World) -> None:
-    alone.status.switch(disabled=True)
+    alone.status.handle(Event.DISABLE)
     command(alone)
     assert alone_in(alone.directory).known.reason == "new disks"
     alone.status.follow_saved()
-    alone.status.switch(disabled=False)
+    alone.status.handle(Event.ENABLE)
     assert alone.known.record_version == 5
 
 
@@ -387,7 +395,7 @@ def test_alone_a_call_that_waited_is_answered_by_what_a_command_saved(alone: Wor
 
 @pytest.mark.parametrize("data", [None, b"{"])
 def test_alone_a_lost_status_is_saved_again(alone: World, data: bytes | None) -> None:
-    alone.status.switch(disabled=True, reason="new disks")
+    alone.status.handle(Event.DISABLE, reason="new disks")
     path = alone.status.document.path
     path.unlink()
     if data is not None:
@@ -399,14 +407,14 @@ def test_alone_a_lost_status_is_saved_again(alone: World, data: bytes | None) ->
 def test_alone_a_status_that_cant_be_read_now_is_unknown_and_kept(
     alone: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    alone.status.switch(disabled=True, reason="new disks")
+    alone.status.handle(Event.DISABLE, reason="new disks")
     saved = alone.known
     with monkeypatch.context() as unreadable:
         unreadable.setattr(
             files, "read_with_identity", Mock(side_effect=OSError(errno.EIO, "I/O error"))
         )
         again = alone_in(alone.directory)
-        again.status.adopt_trait(has_trait=False)
+        again.status.handle(Event.FOUND_ENABLED)
         again.status.period_done([], False)
         assert again.known.disabled is None
         (condition,) = again.status.conditions()
@@ -417,14 +425,14 @@ def test_alone_a_status_that_cant_be_read_now_is_unknown_and_kept(
 
 @pytest.mark.parametrize("has_trait", [False, True])
 def test_alone_a_restored_status_is_that_of_placement(alone: World, has_trait: bool) -> None:
-    alone.status.switch(disabled=True)
-    alone.status.switch(disabled=not has_trait)
+    alone.status.handle(Event.DISABLE)
+    alone.status.handle(Event.ENABLE if has_trait else Event.DISABLE)
     path = alone.status.document.path
     backup = path.read_bytes()
     path.unlink()
     path.write_bytes(backup)
     again = alone_in(alone.directory)
-    again.status.adopt_trait(has_trait=has_trait)
+    again.status.period_done([], has_trait)
     assert again.known.disabled is has_trait
     assert again.known.reason == (REASON_FOUND if has_trait else None)
     assert alone_in(alone.directory).known == again.known
@@ -432,7 +440,7 @@ def test_alone_a_restored_status_is_that_of_placement(alone: World, has_trait: b
 
 def test_alone_a_status_that_a_full_disk_refused_is_kept(alone: World) -> None:
     with full_disk():
-        alone.status.switch(disabled=True)
+        alone.status.handle(Event.DISABLE)
         alone.status.follow_saved()
     alone.status.follow_saved()
     assert alone.known.disabled
@@ -445,7 +453,7 @@ def test_alone_a_command_that_holds_the_lock_delays_no_change_for_ever(
 ) -> None:
     monkeypatch.setattr("agent.switching.host_status.LOCKED_WITHIN", 0.0)
     with lock_file(alone.status.document.path, 0.0):
-        alone.status.switch(disabled=True)
+        alone.status.handle(Event.DISABLE)
     assert alone_in(alone.directory).known.disabled
 
 
@@ -455,7 +463,7 @@ def test_alone_a_command_that_holds_the_lock_delays_no_change_for_ever(
 def test_what_can_not_be_written_is_tried_again_with_longer_pauses(world, monkeypatch) -> None:
     monkeypatch.setattr("agent.switching.host_status.random.uniform", lambda low, high: high)
     world.broken = Unreachable("Placement is away")
-    world.status.switch(disabled=True)
+    world.status.handle(Event.DISABLE)
     start, times = world.now, []
     for _ in range(200):
         before = len(world.writes)
@@ -469,7 +477,7 @@ def test_what_can_not_be_written_is_tried_again_with_longer_pauses(world, monkey
     world.step(60)
     assert world.placement and not world.status.conditions()
     world.broken = Unreachable("Placement is away")
-    world.status.switch(disabled=False)
+    world.status.handle(Event.ENABLE)
     before = len(world.writes)
     world.step(1)
     assert len(world.writes) == before + 2, "the pauses began anew"
@@ -506,7 +514,7 @@ def test_several_failures_make_one_retry(world, monkeypatch) -> None:
     monkeypatch.setattr("agent.switching.host_status.random.uniform", lambda low, high: high)
     world.broken = Unreachable("away")
     for _ in range(5):
-        world.status.switch(disabled=True)
+        world.status.handle(Event.DISABLE)
     world.step()
     asked = len(world.writes)
     world.step(2.5)
@@ -540,7 +548,7 @@ def test_the_record_is_followed_and_each_change_logged(world, caplog) -> None:
 
 def test_a_decision_here_gets_into_the_record_once_the_registry_answers(world, caplog) -> None:
     world.registry.down = True
-    world.status.switch(disabled=True)
+    world.status.handle(Event.DISABLE)
     world.beat()
     world.registry.down = False
     world.beat()
@@ -567,7 +575,7 @@ def test_a_lost_registry_changes_nothing_and_warns_once(world, caplog) -> None:
 
 def test_a_record_that_was_changed_while_it_was_away_holds(world, caplog) -> None:
     world.registry.down = True
-    world.status.switch(disabled=True)
+    world.status.handle(Event.DISABLE)
     world.beat()
     world.registry.operator(True, "x")
     world.registry.operator(False)
@@ -615,7 +623,7 @@ def test_an_operator_can_enable_a_host_in_a_registry_that_was_restored(world) ->
 
 
 def test_two_who_write_at_once_lose_nothing(world) -> None:
-    world.status.switch(disabled=True)
+    world.status.handle(Event.DISABLE)
     world.registry.before_write.append(lambda: world.registry.operator(True, "by hand"))
     world.beat()
     assert world.registry.record.disabled_reason == "by hand"
@@ -623,7 +631,7 @@ def test_two_who_write_at_once_lose_nothing(world) -> None:
 
 
 def test_a_decision_while_an_answer_is_noted_is_not_registered(world) -> None:
-    decides = threading.Thread(target=lambda: world.status.switch(disabled=True))
+    decides = threading.Thread(target=lambda: world.status.handle(Event.DISABLE))
 
     class Overtaken(threading.Event):
         def set(self) -> None:
@@ -641,14 +649,14 @@ def test_a_decision_while_an_answer_is_noted_is_not_registered(world) -> None:
 
 
 def test_asked_again_while_the_registry_was_told(world) -> None:
-    world.status.switch(disabled=True)
-    world.registry.before_write.append(lambda: world.status.switch(disabled=False))
+    world.status.handle(Event.DISABLE)
+    world.registry.before_write.append(lambda: world.status.handle(Event.ENABLE))
     world.beat()
     assert not world.registry.record.disabled and not world.placement and world.known.acknowledged
 
 
 def test_asked_again_after_a_write_whose_reply_was_lost(world) -> None:
-    world.status.switch(disabled=True)
+    world.status.handle(Event.DISABLE)
 
     def lose_the_reply() -> None:
         world.registry.operator(True)
@@ -657,7 +665,7 @@ def test_asked_again_after_a_write_whose_reply_was_lost(world) -> None:
 
     world.registry.before_write.append(lose_the_reply)
     world.beat()
-    world.status.switch(disabled=False)
+    world.status.handle(Event.ENABLE)
     world.registry.down = False
     world.beat()
     assert not world.registry.record.disabled and not world.placement and world.known.acknowledged
@@ -762,8 +770,8 @@ def test_heartbeats_are_spread_and_end(world, monkeypatch) -> None:
 
 def test_a_decision_during_a_heartbeat_is_the_one_that_the_registry_gets(world) -> None:
     """Not the one before it, which others would follow until the next heartbeat."""
-    world.status.switch(disabled=True)
-    world.registry.on_the_way.append(lambda: world.status.switch(disabled=False))
+    world.status.handle(Event.DISABLE)
+    world.registry.on_the_way.append(lambda: world.status.handle(Event.ENABLE))
     world.beat()
     assert not world.registry.writes
     assert not world.registry.record.disabled and not world.placement and world.known.acknowledged
@@ -920,7 +928,7 @@ def test_a_heartbeats_answer_that_a_call_overtook_does_not_overturn_it(world, di
 
     def called() -> None:
         record = world.registry.operator(disabled)
-        world.status.switch(disabled=disabled, version=record.version)
+        world.status.handle(Event.DISABLE if disabled else Event.ENABLE, version=record.version)
 
     world.registry.on_the_way.append(called)
     world.beat()
@@ -952,6 +960,9 @@ def test_a_call_for_a_version_of_the_record_is_never_late(world) -> None:
     changed = world.registry.operator(disabled=False)
     late = {WAITED: True, "record_version": changed.version}
     assert _called(world, True, context=late) == "enabled"
+    changed = world.registry.operator(disabled=True)
+    late = {WAITED: True, "record_version": changed.version}
+    assert _called(world, False, context=late) == "disabled"
 
 
 def test_a_call_is_told_with_its_caller_and_reason(world, caplog) -> None:
@@ -1024,7 +1035,7 @@ def answered(world: World, beats: int) -> list[int]:
 def quiet(world: World) -> World:
     """A host that has reported all, and the registry has its status."""
     world.registry.over_rpc = True
-    world.status.adopt_trait(has_trait=False)
+    world.status.handle(Event.FOUND_ENABLED)
     world.beat()
     assert world.status.registered.is_set()
     return world
@@ -1055,7 +1066,7 @@ def test_what_is_new_is_reported_at_once(quiet: World) -> None:
     answered(quiet, MOST_UNANSWERED + 2)
     quiet.heartbeat.roots = lambda: ()
     assert answered(quiet, 1) == [0] and quiet.registry.record.roots == ()
-    quiet.status.switch(disabled=True, reason="new disks")
+    quiet.status.handle(Event.DISABLE, reason="new disks")
     assert answered(quiet, 1) == [0] and quiet.registry.record.disabled
 
 
@@ -1072,7 +1083,7 @@ def test_a_root_that_another_record_has_is_asked_for_each_time(quiet: World) -> 
 def test_a_call_of_the_registry_has_the_record_read(quiet: World) -> None:
     """One that was lost before, or of a record that was restored."""
     for seen in (quiet.registry.operator(True, "new disks").version, 1):
-        quiet.status.switch(disabled=True, version=seen)
+        quiet.status.handle(Event.DISABLE, version=seen)
         assert answered(quiet, 1) == [0]
     assert quiet.known.reason == "new disks"
 

@@ -12,7 +12,7 @@ from agent.reporting.reports import Occasion, Report
 from agent.reporting.systemd import Systemd
 from agent.service import Service
 from agent.switching.host_status import HostStatus, status_document
-from agent.switching.machine import ServiceStatus
+from agent.switching.machine import Event, ServiceStatus
 from drivers.api import ComputeDriver
 from drivers.loaded import LoadedDriver
 from reportclient.errors import Forbidden, Unreachable
@@ -78,8 +78,8 @@ def test_drivers_get_each_status_once_and_nodes_in_each_period() -> None:
     service.period()
     service.period()
     assert driver.heard == [True] and service.nodes.disabled == [None, False, False]
-    service.status.switch(disabled=True)
-    service.status.switch(disabled=True)
+    service.status.handle(Event.DISABLE)
+    service.status.handle(Event.DISABLE)
     service.status.loop.run_jobs()
     assert driver.heard == [True, False]
 
@@ -120,7 +120,7 @@ def test_a_switch_leaves_what_the_period_complained_of() -> None:
     service.after_switch([Report("node")])
     assert not heard, "before the first period"
     service.period()
-    service.status.switch(disabled=True)
+    service.status.handle(Event.DISABLE)
     service.status.loop.run_jobs()
     assert len(heard) == 2
     service.after_switch([Report("node", calls=1)])
@@ -170,6 +170,17 @@ def test_a_switch_asks_no_driver_reads_nothing_and_leaves_nothing_to_do(
         assert (DISABLED in any_placement.stranger.traits(ROOT)) is disabled
     assert len(driver.shown) == shown
     assert not agent.calls_of(lambda: agent.period(after=1, disabled=False))
+
+
+def test_a_kill_after_a_switch_loses_nothing_but_the_saved_view(any_placement, tmp_path) -> None:
+    """The answer waits for no disk: the root is read again."""
+    agent = Agent(any_placement, Small(inventory()), state=tmp_path / "state").settle()
+    switch(agent, True)
+    agent.restart()
+    assert not [
+        call for call in agent.calls_of(lambda: agent.period(disabled=True)) if "PUT" in call
+    ]
+    assert DISABLED in any_placement.stranger.traits(ROOT)
 
 
 def test_what_a_switch_may_not_write_is_told(agent, fake_placement) -> None:

@@ -28,6 +28,7 @@ from agent.switching.host_status import (
     change_saved_status,
     status_document,
 )
+from agent.switching.machine import Event
 from agent.switching.switching import FACTS_EVERY, Switching, switching
 from compute_registry.store import SqlRegistry
 from tests.registries import registry_at
@@ -108,7 +109,7 @@ def alone(directory: Path) -> Switching:
 def test_a_start_sends_a_heartbeat_with_all_that_the_registry_needs(
     tmp_path: Path, attached: bool, reason: str | None
 ) -> None:
-    parts(settings(tmp_path)).status.switch(disabled=True, reason="new disks")
+    parts(settings(tmp_path)).status.handle(Event.DISABLE, reason="new disks")
     made = in_fleet(settings(tmp_path, attached=attached))
     made.start()
     record = registry_at(tmp_path).get_service(HOST)
@@ -123,7 +124,7 @@ def test_a_start_sends_a_heartbeat_with_all_that_the_registry_needs(
 
 def test_a_decision_wakes_the_heartbeat_and_a_period_the_hypervisor(tmp_path: Path) -> None:
     made = parts(settings(tmp_path))
-    made.status.switch(disabled=False)
+    made.status.handle(Event.ENABLE)
     assert made.heartbeat.wake.is_set()
     made.hypervisor.steady = 0.0
     report = made.hypervisor.listener("one")
@@ -147,7 +148,7 @@ def test_without_a_registry_a_saved_command_is_followed_within_a_second(tmp_path
     made.status.loop.clock = lambda: now[0]
     made.status.write = lambda disabled, _: written.append(disabled) or ()
     made.start()
-    made.status.adopt_trait(has_trait=False)
+    made.status.handle(Event.FOUND_ENABLED)
     for disabled in (True, False):
         change_saved_status(tmp_path, StatusChange(HOST, disabled=disabled))
         for _ in range(2):
@@ -166,7 +167,7 @@ def test_without_registry_and_bus_there_are_no_heartbeats_server_and_waits(
     made.start()
     made.follow(settings(tmp_path, access="direct"))
     made.read_once()
-    made.status.switch(disabled=True)
+    made.status.handle(Event.DISABLE)
     assert made.status.in_step(0.0), "a call is answered at once"
     made.stop()
     assert "transport_url is not set" in caplog.text
@@ -226,7 +227,7 @@ def test_the_facts_are_those_of_all_parts(tmp_path: Path) -> None:
     made.server = server  # type: ignore[assignment]
     assert made.facts().rpc == NO_RPC, "it was not started"
     made.watch()
-    made.status.switch(disabled=True, reason="new disks")
+    made.status.handle(Event.DISABLE, reason="new disks")
     made.hypervisor.lost = {"one": "gone", "two": "hangs"}
     made.status.registry_lost = "no answer"
     full = ServiceFacts(True, "new disks", "no answer", SERVING, True, "gone; hangs", (ROOT,))
@@ -320,7 +321,7 @@ def test_a_registry_whose_record_changes_at_each_try_has_answered(tmp_path, monk
         raise Changed("by another caller")
 
     made = in_fleet(settings(tmp_path))
-    made.status.switch(disabled=True, reason="new disks")
+    made.status.handle(Event.DISABLE, reason="new disks")
     monkeypatch.setattr(SqlRegistry, "set_status", changed)
     made.heartbeat.beat()
     assert made.heartbeat.answered.is_set() and made.status.registry_lost is None

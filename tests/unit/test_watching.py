@@ -32,7 +32,7 @@ def test_a_watch_that_raises_is_logged_and_the_other_drivers_are_watched(
 ) -> None:
     bad, good, loop = Watching(error=error), Watching(), Loop(lambda: None)
     loaded = [LoadedDriver.from_driver("bad", bad), LoadedDriver.from_driver("good", good)]
-    status: Any = SimpleNamespace(hypervisor_lost=lambda why: None)
+    status: Any = SimpleNamespace(handle=lambda *_: None)
     hypervisor = Hypervisor(status, loop)
     with caplog.at_level(logging.WARNING):
         hypervisor.watch(loaded)

@@ -1,4 +1,4 @@
-"""Which files and functions of ours one period of an agent passes: ``python -m tests.unit.walk``.
+"""Which files and functions of ours a period, or a switch, passes: ``python -m tests.unit.walk``.
 
 The agent is that of ``tests/agents.py`` with one driver, its state on disk, and a Placement in memory.
 """
@@ -46,7 +46,9 @@ def walk(action: Callable[[], object]) -> Walk:
         if event != "call" or code.co_name.startswith("<") or not path.is_relative_to(REPOSITORY):
             return
         file = path.relative_to(REPOSITORY).as_posix()
-        if file.startswith(PACKAGES) and not file.startswith(NOT_OURS):
+        caller = "" if frame.f_back is None else frame.f_back.f_code.co_filename
+        by_placement = any(each in caller for each in NOT_OURS)
+        if file.startswith(PACKAGES) and not file.startswith(NOT_OURS) and not by_placement:
             seen.setdefault((file, code.co_qualname))
 
     sys.setprofile(note)
@@ -57,18 +59,22 @@ def walk(action: Callable[[], object]) -> Walk:
     return Walk(tuple(seen))
 
 
-def walks() -> tuple[Walk, Walk]:
-    """Of a quiet period, and of one in which one inventory has changed."""
+def walks() -> tuple[Walk, Walk, Walk]:
+    """Of a quiet period, of one in which one inventory has changed, and of a switch of a root."""
     with tempfile.TemporaryDirectory() as state:
         driver = Small(inventory(8))
         agent = Agent(FakePlacement(), driver, state=Path(state)).settle()
         quiet = walk(lambda: agent.period(60.0))
         driver.body = inventory(9)
-        return quiet, walk(lambda: agent.period(60.0))
+        changed = walk(lambda: agent.period(60.0))
+        (tracker,) = agent.nodes.trackers.values()
+        return quiet, changed, walk(lambda: tracker.switch(agent.now, disabled=True))
 
 
 if __name__ == "__main__":
-    quiet_walk, changed_walk = walks()
-    print(f"quiet: {quiet_walk}; one inventory: {changed_walk}\n")
-    for path, names in changed_walk.by_file().items():
-        print(f"    {path:40} {', '.join(names)}")
+    quiet_walk, *others = walks()
+    print(f"quiet: {quiet_walk}")
+    for title, one in zip(("one inventory", "a switch"), others, strict=True):
+        print(f"\n{title}: {one}\n")
+        for path, names in one.by_file().items():
+            print(f"    {path:40} {', '.join(names)}")

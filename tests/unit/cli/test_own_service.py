@@ -16,6 +16,7 @@ from agent.reporting.reports import Report
 from agent.state.document import Document
 from agent.switching import host_status as module
 from agent.switching.host_status import HostStatus, saved_status, status_document
+from agent.switching.machine import Event
 from computectl.app import ComputeCtl
 from computectl.reading.services import OwnService
 from computectl.shared.errors import CommandError
@@ -88,7 +89,7 @@ def test_commands_and_agent_at_once_lose_no_change(service: OwnService, tmp_path
     reported(tmp_path)
     status = HostStatus(status_document(tmp_path), Loop(lambda: None), lambda *_: (), alone=True)
     status.load_status()
-    status.adopt_trait(has_trait=False)
+    status.handle(Event.FOUND_ENABLED)
     before = service.get_service("host1").version
     command = (
         "import sys; from pathlib import Path\n"
@@ -101,7 +102,7 @@ def test_commands_and_agent_at_once_lose_no_change(service: OwnService, tmp_path
     switched = 0
     while any(writer.poll() is None for writer in writers):
         version = saved_status(status.document).record_version
-        status.switch(disabled=False)
+        status.handle(Event.ENABLE)
         switched += version != status.current.record_version
     assert [writer.returncode for writer in writers] == [0, 0]
     status.follow_saved()
