@@ -13,7 +13,6 @@ from urllib.parse import quote
 
 from agent import config
 from agent.bus.errors import TransportUnavailable
-from agent.metrics import opts as metrics
 from agent.nodes.identity import (
     IdentityError,
     IdentityNotReady,
@@ -122,9 +121,6 @@ class Check:
             refuse_unreadable(path)
             own = saved_compute_id(path)
             self.used("state_path", f"{path}, compute_id {own or 'not there yet'}")
-        with self.noting():
-            if settings.monitoring.is_on:
-                metrics.require_library(config.ConfigError)
         with self.noting():
             files = ProviderFiles.from_location(settings.provider_config, path, writing=False)
             loaded_files = parse_files(*read_files(files.location, required=files.required))

@@ -18,7 +18,6 @@ from typing import Any, TypeAlias
 from oslo_config import cfg
 
 from agent import opts, placement, version
-from agent.registry.opts import RegistryConfigError
 from agent.reporting import logs
 from drivers.opts import register, where_read
 
@@ -86,7 +85,7 @@ def settings(conf: cfg.ConfigOpts) -> opts.Settings:
     check_values(conf)
     try:
         return opts.settings(conf)
-    except (RegistryConfigError, ValueError) as err:
+    except ValueError as err:
         raise ConfigError(located(where_read(str(err)), files_of(conf))) from err
 
 

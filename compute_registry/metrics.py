@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 
 from agent import version
 from agent.metrics.exposition import BUCKETS, Exposition, gauge
-from agent.metrics.opts import MonitoringSettings
+from agent.opts import MonitoringSettings
 from agent.registry.errors import RegistryError
 from agent.reporting.reports import Check
 from compute_registry.store import SqlRegistry

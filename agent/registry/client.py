@@ -9,10 +9,10 @@ from agent.bus.caller import NOBODY, Caller
 from agent.bus.errors import CallRefused, MessagingError, Sign
 from agent.bus.messaging import RpcClient, Target
 from agent.bus.signing import Operator, signed
+from agent.opts import RegistrySettings
 from agent.registry import wire
 from agent.registry.checks import Report, StatusChange
 from agent.registry.errors import RegistryUnavailable, SignatureRefused
-from agent.registry.opts import RegistrySettings
 from agent.registry.record import ServiceRecord
 
 TIMEOUT = 10.0

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from agent import config, opts, placement
-from agent.registry.opts import RegistryConfigError
 from compute_registry import config as registry_config
 from drivers.libvirt import opts as libvirt_opts
 from drivers.opts import register
@@ -124,7 +123,7 @@ def test_a_file_that_is_missing_is_named_with_the_next_step() -> None:
     words, file = "no such configuration file: /nonexistent/x.conf", "/nonexistent/x.conf"
     with pytest.raises(config.ConfigError, match=words):
         config.load_config(["--config-file", file])
-    with pytest.raises(RegistryConfigError, match=f"{words}; correct it, or give another file"):
+    with pytest.raises(config.ConfigError, match=f"{words}; correct it, or give another file"):
         registry_config.load_config(["--config-file", file])
 
 
@@ -145,7 +144,7 @@ def test_a_wrong_value_in_a_file_is_an_error_that_names_the_option(
     if option in ("rate_limit_interval", "update_resources_interval"):
         assert re.search(rf"{path}:\d: .* {option} is not valid", str(told.value))
     if option not in ("once", "update_resources_interval"):
-        with pytest.raises(RegistryConfigError, match=option.replace("_", "[-_]")):
+        with pytest.raises(config.ConfigError, match=option.replace("_", "[-_]")):
             registry_config.load_config(words)
     assert capsys.readouterr().err == ""
 
@@ -306,7 +305,7 @@ def test_the_registry_refuses_unknown_options_but_not_those_of_an_agent(tmp_path
     registry_config.load_config(["--config-file", str(path)])
     for option, group in (("port", "monitoring"), ("control_exchagne", "DEFAULT")):
         path.write_text(f"[{group}]\n{option} = 1\n")
-        with pytest.raises(RegistryConfigError, match=f": no option {option} in .{group}."):
+        with pytest.raises(config.ConfigError, match=f": no option {option} in .{group}."):
             registry_config.load_config(["--config-file", str(path)])
 
 

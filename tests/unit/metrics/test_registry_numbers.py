@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry
 
 from agent import version
 from agent.bus.errors import FAILED, OK, REFUSED
-from agent.metrics.opts import MonitoringSettings
+from agent.opts import MonitoringSettings
 from agent.registry import wire
 from agent.registry.checks import Report, StatusChange
 from agent.registry.errors import HostTaken, RegistryUnavailable
