@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.state import files
-from agent.state.document import Document, Unreadable, Unusable, without_file
+from agent.state.document import Document, Unusable, without_file
 from reportclient.model import canonical_uuid
 
 LOG = logging.getLogger("compute_agent.placement")
@@ -146,9 +146,9 @@ def _load_table(document: Document) -> tuple[str, dict[str, str]] | None:
 
     try:
         return document.read(parse)
-    except Unreadable as err:
-        raise _error(str(err), err.__cause__) from err
     except Unusable as err:
+        if isinstance(err.__cause__, OSError):
+            raise _error(str(err), err.__cause__) from err
         own = document.path.with_name(FILE_NAME)
         raise IdentityError(
             f"{err}; restore it, or remove it if {own} is right and this host never had more "

@@ -24,7 +24,7 @@ from reportclient.errors import AuthenticationFailed, Forbidden, ServerFault, Un
 EXPECTED = {
     DriverNotReady("a"): 1,
     RegistryUnavailable("a"): 1,
-    InUse(Path("a"), ""): 1,
+    InUse(Path("a")): 1,
     Unreachable("a"): 1,
     ServerFault("a"): 1,
     AuthenticationFailed("a"): 2,
