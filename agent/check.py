@@ -21,7 +21,6 @@ from agent.nodes.identity import (
 )
 from agent.opts import Settings
 from agent.placement import Endpoint, adapter_from_conf
-from agent.provider_config.entries import parse_files
 from agent.provider_config.files import ProviderFiles, read_files
 from agent.registry.errors import RegistryError
 from agent.reporting import logs
@@ -123,8 +122,8 @@ class Check:
             self.used("state_path", f"{path}, compute_id {own or 'not there yet'}")
         with self.noting():
             files = ProviderFiles.from_location(settings.provider_config, path, writing=False)
-            loaded_files = parse_files(*read_files(files.location, required=files.required))
-            self.used("provider files", f"{len(loaded_files.files)} in {files.location}")
+            entries = read_files(files.location, required=files.required)
+            self.used("provider files", f"{len(entries.files)} in {files.location}")
 
     def _nodes(self, loaded: LoadedDriver, host: str, *, first: bool) -> list[str]:
         """Open and close a driver; return the nodes that the first one names.

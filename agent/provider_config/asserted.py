@@ -16,17 +16,17 @@ from reportclient.snapshot import Snapshot
 
 
 class Asserted(NamedTuple):
-    """The files' statement; ``met`` are the keys of entries whose provider exists."""
+    """The files' statement; ``matched`` are the keys of entries whose provider exists."""
 
     statement: Statement
     problems: tuple[Problem, ...]
-    met: frozenset[Key]
+    matched: frozenset[Key]
 
 
 def asserted(entries: Entries, tree: Snapshot, policy: Policy, ledger: Ledger) -> Asserted:
     """Return what the entries assert on ``tree``, the one that the drivers desire."""
     problems: list[Problem] = []
-    met: set[Key] = set()
+    matched: set[Key] = set()
     by_provider: dict[str, Entry] = {}
     for entry in entries.explicit:
         # As in Nova, a name may be a UUID and vice versa.
@@ -34,7 +34,7 @@ def asserted(entries: Entries, tree: Snapshot, policy: Policy, ledger: Ledger) -
         provider = by_name or by_uuid if entry.by == "name" else by_uuid or by_name
         if provider is None:
             continue
-        met.add(entry.key)
+        matched.add(entry.key)
         first = by_provider.setdefault(provider.uuid, entry)
         if first is not entry:
             text = f"{entry} ignored: {first} describes this provider, too; merge the two entries"
@@ -54,4 +54,6 @@ def asserted(entries: Entries, tree: Snapshot, policy: Policy, ledger: Ledger) -
         holding = Holding(False, frozenset(entry.inventory), entry.traits)
         assertions[uuid] = Assertion(holding, replace(provider, inventory=entry.inventory))
         places |= {(uuid, name): place for name, place in entry.places.items()}
-    return Asserted(Statement(FILES, assertions, places=places), tuple(problems), frozenset(met))
+    return Asserted(
+        Statement(FILES, assertions, places=places), tuple(problems), frozenset(matched)
+    )

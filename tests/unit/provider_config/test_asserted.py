@@ -35,7 +35,7 @@ def test_entries_assert_classes_and_traits_of_providers_that_are_there() -> None
     claims = {uuid: each.holding for uuid, each in result.statement.assertions.items()}
     # A file never claims the provider itself: it would keep what a driver removed.
     assert claims == {ROOT: holding(traits="CUSTOM_A"), DEVICE: holding(traits="CUSTOM_B")}
-    assert result.met == {CARD.key, HOST.key} and not result.problems
+    assert result.matched == {CARD.key, HOST.key} and not result.problems
 
 
 def test_each_class_has_the_place_of_its_entry() -> None:
