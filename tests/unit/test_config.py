@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from agent import config, opts, placement
+from agent import config, opts
 from compute_registry import config as registry_config
 from drivers.libvirt import opts as libvirt_opts
 from drivers.opts import register
-from reportclient.errors import AuthenticationFailed
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SAMPLE = REPOSITORY / "etc" / "compute-agent" / "compute-agent.conf.sample"
@@ -176,9 +175,8 @@ def test_an_unknown_substitution_names_the_option_and_not_its_value(
 def test_so_does_one_in_a_password(tmp_path: Path) -> None:
     """Its option is known only once the plugin is that logs in."""
     text = "auth_type = password\nauth_url = http://127.0.0.1:1/v3\nusername = a\npassword = b$secret\n"
-    conf = loaded(tmp_path, f"[placement]\n{text}")
-    with pytest.raises(AuthenticationFailed, match=r"\[placement\] password: .*\$\$") as caught:
-        placement.adapter_from_conf(conf)
+    with pytest.raises(config.ConfigError, match=r"\[placement\] password: .*\$\$") as caught:
+        settings(tmp_path, f"[placement]\n{text}")
     assert "secret" not in str(caught.value)
 
 
