@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from agent import config
-from agent.bus.errors import TransportUnavailable
+from agent.errors import RegistryError, TransportUnavailable
 from agent.nodes.identity import (
     IdentityError,
     IdentityNotReady,
@@ -22,7 +22,6 @@ from agent.nodes.identity import (
 from agent.opts import Settings
 from agent.placement import Endpoint, adapter_from_conf
 from agent.provider_config.files import ProviderFiles, read_files
-from agent.registry.errors import RegistryError
 from agent.reporting import logs
 from agent.reporting.reports import with_agents_step
 from agent.service import close_driver, open_driver

@@ -19,15 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 from agent import version
 from agent.bus import messaging
-from agent.bus.errors import MessagingError
 from agent.bus.rpcapi import ComputeAgentAPI
 from agent.bus.server import RpcServer
 from agent.bus.signing import Operator
 from agent.config import ConfigError, files_of, hide_secrets, located, open_secrets
+from agent.errors import MessagingError, RegistryError, RegistryUnavailable
 from agent.opts import RegistrySettings, monitoring_settings, registry_settings
 from agent.registry import wire
 from agent.registry.control import Control
-from agent.registry.errors import RegistryError, RegistryUnavailable
 from agent.reporting import guru, logs
 from agent.reporting.systemd import Systemd
 from agent.retrying import until_it_works

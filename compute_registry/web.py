@@ -13,10 +13,10 @@ from oslo_middleware.request_id import RequestId
 from werkzeug.exceptions import HTTPException
 
 from agent.config import ConfigError
+from agent.errors import RegistryError
 from agent.opts import RegistrySettings
 from agent.placement import adapter_from_conf
 from agent.registry.control import Control
-from agent.registry.errors import RegistryError
 from agent.reporting.reports import with_agents_step
 from compute_registry.keystone import TokenChecks, keystone_login
 from compute_registry.page.blueprint import add_page, error_page, is_page

@@ -28,8 +28,8 @@ class InUse(Exception):
 
     def __init__(self, directory: Path) -> None:
         pid = holder(directory)
-        by = f"another compute-agent{f' (process {pid})' if pid else ''}"
-        self.what = f"state_path {directory} is in use by {by}"
+        process = f" (process {pid})" if pid else ""
+        self.what = f"state_path {directory} is in use by another compute-agent{process}"
         super().__init__(f"{self.what}: stop that process, or set another state_path")
 
 

@@ -15,7 +15,7 @@ from oslo_db import exception as db_exception
 from oslo_db.sqlalchemy import engines
 
 from agent.config import ConfigError
-from agent.registry.errors import InputRefused, RegistryUnavailable
+from agent.errors import InputRefused, RegistryUnavailable
 from compute_registry.database.tables import CLOCK_ROW, METADATA
 from reportclient.plain_text import error_text
 

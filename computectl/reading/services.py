@@ -11,9 +11,9 @@ from typing import Any
 
 from agent.bus.caller import Caller, new_request_id
 from agent.bus.signing import Operator
+from agent.errors import InputRefused, RecordUnusable, StillUp, UnknownHost
 from agent.registry.checks import Report, StatusChange, degraded_text
 from agent.registry.control import Control
-from agent.registry.errors import InputRefused, RecordUnusable, StillUp, UnknownHost
 from agent.registry.observed_service import ObservedService, observed_services
 from agent.registry.placement_roots import PlacementRoots
 from agent.registry.record import Records, Registry, ServiceRecord, rivals

@@ -19,10 +19,7 @@ import sqlalchemy as sa
 
 from agent.bus.caller import Caller
 from agent.config import ConfigError
-from agent.registry import wire
-from agent.registry.checks import Report, StatusChange
-from agent.registry.client import RegistryClient
-from agent.registry.errors import (
+from agent.errors import (
     Changed,
     HostTaken,
     InputRefused,
@@ -30,6 +27,9 @@ from agent.registry.errors import (
     RegistryUnavailable,
     UnknownHost,
 )
+from agent.registry import wire
+from agent.registry.checks import Report, StatusChange
+from agent.registry.client import RegistryClient
 from agent.registry.record import DOWN_AFTER
 from compute_registry.database.fleet_database import FleetDatabase
 from compute_registry.database.tables import CLOCK_ROW, LONGEST_TICK, SERVICES

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.registry import checks, errors, wire
-from agent.registry.errors import ReasonRefused
+from agent import errors
+from agent.errors import ReasonRefused
+from agent.registry import checks, wire
 from agent.registry.record import is_alive, renamed, rivals
 from agent.switching.heartbeat import agent_address
 from tests.unit.registry.fakes import record
