@@ -12,8 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from agent import config
-from agent.bus.errors import TransportUnavailable
-from agent.metrics import opts as metrics
+from agent.errors import RegistryError, TransportUnavailable
 from agent.nodes.identity import (
     IdentityError,
     IdentityNotReady,
@@ -22,9 +21,7 @@ from agent.nodes.identity import (
 )
 from agent.opts import Settings
 from agent.placement import Endpoint, adapter_from_conf
-from agent.provider_config.entries import parse_files
 from agent.provider_config.files import ProviderFiles, read_files
-from agent.registry.errors import RegistryError
 from agent.reporting import logs
 from agent.reporting.reports import with_agents_step
 from agent.service import close_driver, open_driver
@@ -123,12 +120,9 @@ class Check:
             own = saved_compute_id(path)
             self.used("state_path", f"{path}, compute_id {own or 'not there yet'}")
         with self.noting():
-            if settings.monitoring.is_on:
-                metrics.require_library(config.ConfigError)
-        with self.noting():
             files = ProviderFiles.from_location(settings.provider_config, path, writing=False)
-            loaded_files = parse_files(*read_files(files.location, required=files.required))
-            self.used("provider files", f"{len(loaded_files.files)} in {files.location}")
+            entries = read_files(files.location, required=files.required)
+            self.used("provider files", f"{len(entries.files)} in {files.location}")
 
     def _nodes(self, loaded: LoadedDriver, host: str, *, first: bool) -> list[str]:
         """Open and close a driver; return the nodes that the first one names.

@@ -13,12 +13,11 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, suppress
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from oslo_config import cfg
 
 from agent import opts, placement, version
-from agent.registry.opts import RegistryConfigError
 from agent.reporting import logs
 from drivers.opts import register, where_read
 
@@ -54,7 +53,8 @@ def load_config(args: Sequence[str]) -> cfg.ConfigOpts:
     conf = cfg.ConfigOpts()
     register(conf, opts.list_opts())
     placement.register_opts(conf)
-    conf.register_cli_opts([*opts.COMMAND_LINE, *_settable_by_argument()])
+    arguments = [each for each in opts.DEFAULT if each.dest in {"state_path", "compute_driver"}]
+    conf.register_cli_opts([*opts.COMMAND_LINE, *arguments])
     logs.register(conf)
     parse(conf, args, prog=PROJECT)
     return conf
@@ -86,7 +86,7 @@ def settings(conf: cfg.ConfigOpts) -> opts.Settings:
     check_values(conf)
     try:
         return opts.settings(conf)
-    except (RegistryConfigError, ValueError) as err:
+    except ValueError as err:
         raise ConfigError(located(where_read(str(err)), files_of(conf))) from err
 
 
@@ -162,10 +162,12 @@ def located(text: str, files: Iterable[Path]) -> str:
 
 
 def check_values(conf: cfg.ConfigOpts) -> None:
-    """Check the value of every registered option.
+    """Check the value of every option, those of ``auth_type`` included.
 
     :raises ConfigError: values are invalid, or refer to options that do not exist; names all.
     """
+    with suppress(cfg.NoSuchOptError, RecursionError):  # said below
+        placement.register_plugin_opts(conf)
     groups = {name: conf[name] for name in conf._groups}  # noqa: SLF001
     errors = [*_value_errors(conf, conf, DEFAULT)]
     errors += [text for name, group in groups.items() for text in _value_errors(conf, group, name)]
@@ -196,7 +198,7 @@ def refuse_unknown(conf: cfg.ConfigOpts, unchecked: Collection[str] = ()) -> Non
     :raises ConfigError: naming the file, and for each group the options, and those that it has.
     """
     known, texts = _known_options(conf), list[str]()
-    for group, options in [each for path in files_of(conf) for each in _sections(path).items()]:
+    for group, options in [each for path in files_of(conf) for each in sections(path).items()]:
         names = known.get(group)
         if names is None and group not in (placement.GROUP, conf[placement.GROUP].auth_section):
             near = _similar(group, [*known, placement.GROUP])
@@ -239,33 +241,11 @@ def _known_options(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
     return known
 
 
-Written: TypeAlias = dict[tuple[str, str], list[str]]
-"""``{(group, option): values}``; the values are the unparsed text of the files."""
-
-
-def as_written(conf: cfg.ConfigOpts) -> Written:
-    """Return the values of all configuration files, as text.
-
-    Options that have a command line argument are left out: the argument overrides the files.
-    """
-    written: Written = {}
-    for path in files_of(conf):
-        for section, values in _sections(path).items():
-            for name, raw in values.items():
-                written.setdefault((section, name.replace("-", "_")), []).extend(raw)
-    for option in _settable_by_argument():
-        written.pop(("DEFAULT", option.dest), None)
-    return written
-
-
-def _sections(path: Path) -> dict[str, dict[str, list[str]]]:
-    sections: dict[str, dict[str, list[str]]] = {}
-    cfg.ConfigParser(str(path), sections).parse()
-    return sections
-
-
-def _settable_by_argument() -> list[cfg.Opt]:
-    return [option for option in opts.DEFAULT if option.dest in {"state_path", "compute_driver"}]
+def sections(path: Path) -> dict[str, dict[str, list[str]]]:
+    """Return the options of a file and their unparsed values, by group."""
+    found: dict[str, dict[str, list[str]]] = {}
+    cfg.ConfigParser(str(path), found).parse()
+    return found
 
 
 def files_of(conf: Any) -> Iterator[Path]:
@@ -326,7 +306,7 @@ def _secrets_in(conf: cfg.ConfigOpts, path: Path) -> Iterator[tuple[str, str]]:
     Secrets are the options that are registered as such, and parts of URLs.  An option that nobody
     has registered is one by its name.
     """
-    for group, options in _sections(path).items():
+    for group, options in sections(path).items():
         for name, values in options.items():
             registered = _registered(conf, group).get(name.replace("-", "_"))
             is_secret = registered["opt"].secret if registered else _SECRET_NAME.search(name)

@@ -186,21 +186,18 @@ class Loop:
             if next_period <= now:
                 self._asked = False
                 return self._due > now
-            self._sleep(min(next_period, self.next_job_at()) - now)
+            wait = min(next_period, self.next_job_at(), now + self.idle_every) - now
+            if wait <= 0 or self.stopping:
+                continue
+            try:
+                self.commands.get(timeout=wait).run()
+            except queue.Empty:
+                _run_logged(self.idle)
         return False
 
     def _next_period_at(self) -> float:
         """Return when the next period is due by the schedule or by request, by ``clock``."""
         return min(self._due, self._rest_until if self._asked else inf)
-
-    def _sleep(self, seconds: float) -> None:
-        """Sleep until a job arrives, and no longer than ``seconds``."""
-        if seconds <= 0 or self.stopping:
-            return
-        try:
-            self.commands.get(timeout=min(seconds, self.idle_every)).run()
-        except queue.Empty:
-            _run_logged(self.idle)
 
     def next_job_at(self) -> float:
         """Return when the first job of :meth:`later` is due, by ``clock``; infinity without one."""

@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from agent import config, opts, version
 from agent.check import FAILED, KINDS, Check, exit_code, explained
 from agent.loop import Loop
-from agent.metrics import opts as metrics
 from agent.nodes.identity import compute_id, refuse_unreadable, saved_compute_id
 from agent.nodes.nodes import Nodes
 from agent.placement import Endpoint, adapter_from_conf, agent_api
@@ -166,13 +165,9 @@ def _dev(conf: Any, stack: ExitStack) -> Any:
 
 
 def _monitoring(settings: opts.Settings) -> Monitoring | None:
-    """Return metrics and health if they are enabled.
-
-    :raises ConfigError: prometheus-client is not installed.
-    """
+    """Return metrics and health if they are enabled."""
     if not settings.monitoring.is_on:
         return None
-    metrics.require_library(config.ConfigError)
     from agent.metrics.monitoring import Monitoring  # noqa: PLC0415  loaded only if enabled
 
     return Monitoring(settings.monitoring)

@@ -1,17 +1,19 @@
-"""The agent's options and settings.  Options that mean the same as Nova's have Nova's names."""
+"""Options and settings of the agent: its own, of the registry, of metrics and health.
+
+Options that mean the same as Nova's have Nova's names.  compute-registry and computectl read some
+of them, too.
+"""
 
 import socket
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from ipaddress import ip_address
 from pathlib import Path
 
 from oslo_config import cfg
 
-from agent.metrics import opts as metrics
-from agent.metrics.opts import MonitoringSettings
 from agent.period.rules import Rules
-from agent.registry import opts as registry
-from agent.registry.opts import RegistrySettings
 from drivers import opts as driver_opts
+from drivers.extras import missing
 from reportclient import schedule
 
 PROVIDER_CONFIG_LOCATION = "/etc/compute-agent/provider_config"
@@ -176,6 +178,105 @@ PLACEMENT: list[cfg.Opt] = [
     ),
 ]
 
+REGISTRY: list[cfg.Opt] = [
+    cfg.StrOpt(
+        "access",
+        default="direct",
+        choices=[
+            ("direct", "no registry: service.json in state_path, for a single host"),
+            ("rpc", "call compute-registry over transport_url, for fleets"),
+        ],
+        help="Where compute-agent and computectl find the service records.",
+    ),
+    cfg.StrOpt(
+        "connection",
+        secret=True,
+        default="",
+        help="For compute-registry: the SQLAlchemy URL of the fleet's database, "
+        "mysql+pymysql://user:password@host/name.",
+    ),
+    cfg.IntOpt(
+        "service_down_time",
+        default=60,
+        mutable=True,
+        min=2,
+        help="Seconds without a heartbeat after which a service counts as down. Set the same "
+        "value on all hosts.",
+    ),
+    cfg.IntOpt(
+        "report_interval",
+        default=10,
+        mutable=True,
+        min=1,
+        help="Seconds between two heartbeats of an agent. Set it well below service_down_time.",
+    ),
+    cfg.ListOpt(
+        "master_key",
+        default=[],
+        secret=True,
+        mutable=True,
+        help="For compute-registry and operators' computectl, never on a hypervisor: the key that "
+        "signs calls over the message bus, such as the output of openssl rand -hex 32; unsigned "
+        "ones are refused. While it is replaced: the new and the old one, separated by a comma.",
+    ),
+    cfg.BoolOpt(
+        "unsigned_calls",
+        default=False,
+        help="For compute-registry without a master_key: accept unsigned calls. Then anyone with "
+        "a credential of the broker can disable, force down and delete every host.",
+    ),
+    cfg.StrOpt(
+        "host_key",
+        default="",
+        secret=True,
+        mutable=True,
+        help="For an agent: the key of its host, written by compute-registry --host-keys. "
+        "The agent signs its calls with it and refuses unsigned calls.",
+    ),
+    cfg.StrOpt(
+        "rest_bind",
+        default="127.0.0.1",
+        help="Address on which compute-registry serves os-services of the compute API over HTTP, "
+        "and a read-only page with all hosts for browsers, at /fleet.",
+    ),
+    cfg.PortOpt(
+        "rest_port",
+        default=0,
+        help="Port of the REST API and the page; 0 disables them. Nova's is 8774.",
+    ),
+    cfg.StrOpt(
+        "trusted_proxy",
+        help="Address of the TLS proxy in front of compute-registry. Its X-Forwarded-* headers "
+        "give the addresses of its clients. If it is not set, such headers are ignored.",
+    ),
+    cfg.StrOpt(
+        "auth_strategy",
+        default="keystone",
+        choices=[
+            ("keystone", "a token, by [keystone_authtoken] and the rules of [oslo_policy]"),
+            ("noauth", "every request is allowed; for tests and the loopback"),
+        ],
+        help="Authentication over HTTP.",
+    ),
+]
+MONITORING: list[cfg.Opt] = [
+    cfg.StrOpt(
+        "listen",
+        default="127.0.0.1",
+        help="Loopback address of listen_port. Every user of this machine may read it; for "
+        "other hosts, put a proxy with authentication in front.",
+    ),
+    cfg.PortOpt(
+        "listen_port",
+        default=0,
+        help="Port of /metrics for Prometheus, /healthz and /readyz. 0: none.",
+    ),
+    cfg.StrOpt(
+        "textfile",
+        help="File for node_exporter's textfile collector, with a name that ends in .prom. The "
+        "metrics are written to it every 15 seconds and after each period. Left out: none.",
+    ),
+]
 COMMAND_LINE: list[cfg.Opt] = [
     cfg.BoolOpt(
         "once", default=False, help="Run one period, then exit: 0 if all was reported, 1 if not."
@@ -208,9 +309,84 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
         ("DEFAULT", DEFAULT),
         ("compute", COMPUTE),
         ("placement", PLACEMENT),
-        (metrics.GROUP, metrics.MONITORING),
-        *registry.list_opts(),
+        ("registry", REGISTRY),
+        ("monitoring", MONITORING),
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrySettings:
+    """The options of [registry]; times in seconds; ``rest_port`` is 0 without REST."""
+
+    access: str
+    connection: str
+    service_down_time: float
+    report_interval: float
+    rest_bind: str
+    rest_port: int
+    auth_strategy: str
+    trusted_proxy: str | None = None
+    master_key: tuple[str, ...] = ()
+    host_key: str = ""
+    unsigned_calls: bool = False
+
+    @property
+    def down_after(self) -> float:
+        """Seconds without a heartbeat after which a service counts as down."""
+        return self.service_down_time
+
+
+def registry_settings(conf: cfg.ConfigOpts) -> RegistrySettings:
+    """Return the settings of [registry].  :raises ValueError: options contradict each other."""
+    group = conf.registry
+    if group.report_interval >= group.service_down_time:
+        raise ValueError(
+            f"[registry] report_interval ({group.report_interval}) has to be below "
+            f"service_down_time ({group.service_down_time}), or no service counts as up"
+        )
+    values = {field.name: group[field.name] for field in fields(RegistrySettings)}
+    return RegistrySettings(**values | {"master_key": tuple(filter(None, group.master_key))})
+
+
+@dataclass(frozen=True, slots=True)
+class MonitoringSettings:
+    """Where metrics and health are published; nowhere by default."""
+
+    listen: str = "127.0.0.1"
+    port: int = 0
+    textfile: Path | None = None
+
+    @property
+    def is_on(self) -> bool:
+        """Whether they are published anywhere."""
+        return bool(self.port or self.textfile)
+
+
+def monitoring_settings(conf: cfg.ConfigOpts) -> MonitoringSettings:
+    """Return the settings of [monitoring].
+
+    :raises ValueError: an option has an invalid value, or prometheus-client is not installed.
+    """
+    group = conf.monitoring
+    try:
+        is_loopback = ip_address(group.listen).is_loopback
+    except ValueError:
+        is_loopback = False
+    if not is_loopback:
+        raise ValueError(
+            f"[monitoring] listen is {group.listen!r}, and has to be a loopback address: 127.0.0.1"
+        )
+    textfile = Path(group.textfile) if group.textfile else None
+    if textfile is not None and not textfile.is_absolute():
+        raise ValueError(
+            f"[monitoring] textfile is {group.textfile!r}, and has to be an absolute path"
+        )
+    if textfile is not None and textfile.suffix != ".prom":
+        raise ValueError("[monitoring] textfile has to end in .prom: node_exporter reads no other")
+    found = MonitoringSettings(group.listen, group.listen_port, textfile)
+    if found.is_on and (text := missing("metrics", "prometheus_client")):
+        raise ValueError(f"[monitoring] {text}")
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,13 +426,13 @@ class Settings:
 def settings(conf: cfg.ConfigOpts) -> Settings:
     """Return the agent's settings.
 
-    :raises ValueError: (or RegistryConfigError) an option has an invalid value.
+    :raises ValueError: an option has an invalid value.
     """
     seconds = conf.update_resources_interval
     interval = None if seconds < 0 else float(seconds or schedule.PERIOD)
     if conf.registry.access == "rpc" and not conf.transport_url:
         raise ValueError("[registry] access = rpc needs transport_url")
-    records = registry.settings(conf)
+    records = registry_settings(conf)
     if records.access == "direct" and records.connection:
         raise ValueError(
             "[registry] connection: only compute-registry opens a database; set [registry] access "
@@ -301,7 +477,7 @@ def settings(conf: cfg.ConfigOpts) -> Settings:
         provider_config=Path(conf.compute.provider_config_location),
         transport_url=conf.transport_url,
         exchange=conf.control_exchange,
-        monitoring=metrics.settings(conf),
+        monitoring=monitoring_settings(conf),
     )
 
 

@@ -3,7 +3,7 @@
 import copy
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -50,14 +50,11 @@ def adapter_from_conf(conf: Any, limit: int = LIMIT) -> ksa_adapter.Adapter:
         ) from err
     except (ksa.ClientException, TypeError, ValueError) as err:
         raise AuthenticationFailed(f"[{GROUP}] {err}") from err
-    except (AttributeError, RecursionError):  # oslo.config; its text has a part of the value
-        section, wrong = conf[GROUP].auth_section, ", ".join(_broken_references(conf[GROUP]))
-        if not wrong and section:
-            raise AuthenticationFailed(f"[{GROUP}] auth_section: no group [{section}]") from None
-        if not wrong:
+    except AttributeError:  # oslo.config's, of a group that does not exist
+        section = conf[GROUP].auth_section
+        if not section:
             raise
-        text = f"[{GROUP}] {wrong}: $ refers to an option that does not exist"
-        raise AuthenticationFailed(f"{text}: write $$ for a literal $") from None
+        raise AuthenticationFailed(f"[{GROUP}] auth_section: no group [{section}]") from None
 
 
 def _check_values(group: Any) -> None:
@@ -74,14 +71,6 @@ def _check_values(group: Any) -> None:
         value = getattr(group, name, None)
         if value and urlsplit(value).scheme not in ("http", "https"):
             raise ValueError(f"{name}: {value!r} is no URL of HTTP")
-
-
-def _broken_references(group: Any) -> Iterator[str]:
-    for name in group:
-        try:
-            group[name]
-        except (AttributeError, RecursionError):
-            yield name
 
 
 def register_opts(conf: Any, *, mutable: bool = True) -> None:

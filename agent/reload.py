@@ -11,7 +11,6 @@ from typing import Any
 
 from agent import config, opts
 from agent.loop import Loop
-from agent.period.rules import Rules
 from agent.period.tracker import Tracker
 from agent.placement import update_timeout
 from agent.reporting.status import StatusFile
@@ -59,26 +58,21 @@ class Reload:
 
     def _read_configuration(self) -> None:
         config.read_again(self.conf, self.args)
-        now = config.settings(self.conf)
+        now, before = config.settings(self.conf), self.settings
         self.status_file.interval = now.interval
-        self._follow(now.rules, self.settings.rules)
-        for loaded in self.service.nodes.drivers:
+        # Only rules of mutable options can have changed: oslo.config keeps the values of others.
+        nodes, rules = self.service.nodes, now.rules
+        nodes.rules = rules
+        trackers: list[Tracker] = [*nodes.trackers.values(), *nodes.saved_trackers.values()]
+        for tracker in trackers:  # they use the rules from the next period on
+            tracker.rules = tracker.root.times = rules
+            times = rules.verify_every, rules.audit_every
+            if times != (before.rules.verify_every, before.rules.audit_every):
+                # At a random time: often all hosts are reloaded at once.
+                tracker.root.schedule.reset(self.service.clock(), rules)
+        for loaded in nodes.drivers:
             loaded.calls.within = float(self.conf.compute.driver_timeout)
-        if (now.registry, now.interval) != (self.settings.registry, self.settings.interval):
+        if (now.registry, now.interval) != (before.registry, before.interval):
             self.switching.follow(now)
         update_timeout(self.adapter, self.conf)
         self.settings = now
-
-    def _follow(self, rules: Rules, before: Rules) -> None:
-        """Give the rules to all trackers, which use them from the next period on.
-
-        Only those of mutable options can have changed: oslo.config keeps the values of others.
-        """
-        times = (rules.verify_every, rules.audit_every) != (before.verify_every, before.audit_every)
-        nodes = self.service.nodes
-        nodes.rules = rules
-        trackers: list[Tracker] = [*nodes.trackers.values(), *nodes.saved_trackers.values()]
-        for tracker in trackers:
-            tracker.rules = tracker.root.times = rules
-            if times:  # at a random time: often all hosts are reloaded at once
-                tracker.root.schedule.reset(self.service.clock(), tracker.root.times)

@@ -97,7 +97,16 @@ class Service:
         :raises Exception: the error of a report that is ``fatal``: the agent has to stop.
         """
         try:
-            reports = self._run_period()
+            self.systemd.feed()
+            for loaded in self.nodes.drivers:
+                if loaded.opening.failed is not None:
+                    self._open_again(loaded)
+            disabled = self.status.disabled if self.status is not None else None
+            reports = self.nodes.period(self.clock(), disabled=disabled, stop=self.stop)
+            self.notify_drivers(disabled)
+            if self.status is not None:
+                self.status.period_done(reports, self.nodes.any_disabled())
+            self._publish(reports)
         except (Exception, SystemExit):
             LOG.exception("The period failed, the next one runs as usual; report this traceback")
             return False
@@ -106,19 +115,17 @@ class Service:
                 raise report.error
         return all(report.ok for report in reports)
 
-    def _run_period(self) -> list[Report]:
-        self.systemd.feed()
-        for loaded in self.nodes.drivers:
-            if loaded.opening.failed is not None:
-                close_driver(loaded, self.host)
-                _open_again(loaded, self.host)
-        disabled = self.status.disabled if self.status is not None else None
-        reports = self.nodes.period(self.clock(), disabled=disabled, stop=self.stop)
-        self.notify_drivers(disabled)
-        if self.status is not None:
-            self.status.period_done(reports, self.nodes.any_disabled())
-        self._publish(reports)
-        return reports
+    def _open_again(self, loaded: LoadedDriver) -> None:
+        opening = loaded.opening
+        close_driver(loaded, self.host)
+        try:
+            open_driver(loaded, self.host)
+        except DriverError as err:
+            opening.failed = err
+            return
+        opening.failed, then, opening.then = None, opening.then, None
+        if then is not None:
+            then()
 
     def notify_drivers(self, disabled: bool | None) -> None:
         """Call ``set_host_enabled`` of each driver that does not have this status yet.
@@ -156,10 +163,10 @@ class Service:
 
     def _publish(self, reports: Sequence[Report]) -> None:
         self.endpoint.look()
-        more = self.status.conditions() if self.status is not None else ()
-        more += self.endpoint.conditions
+        status = self.status.conditions() if self.status is not None else ()
         files = self.nodes.provider_files.degraded().items()
-        more += tuple(Condition(text, part) for part, text in files)
+        of_files = (Condition(text, part) for part, text in files)
+        more = (*status, *self.endpoint.conditions, *of_files)
         complete = [replace(report, besides=more) for report in reports]
         self._last = {report.node: report for report in reports}
         self.narrator.log_reports(complete)
@@ -201,18 +208,6 @@ def open_driver(loaded: LoadedDriver, host: str) -> None:
         again = isinstance(err, DriverNotReady | DriverFault)
         kind = DriverNotReady if again else DriverError
         raise kind(f"could not start: {error_text(err)}") from err
-
-
-def _open_again(loaded: LoadedDriver, host: str) -> None:
-    opening = loaded.opening
-    try:
-        open_driver(loaded, host)
-    except DriverError as err:
-        opening.failed = err
-        return
-    opening.failed, then, opening.then = None, opening.then, None
-    if then is not None:
-        then()
 
 
 def close_driver(loaded: LoadedDriver, host: str) -> None:

@@ -9,10 +9,8 @@ from oslo_config import cfg
 from agent import placement
 from agent.bus.signing import host_key
 from agent.config import ConfigError, check_values, mutate, parse, refuse_unknown
-from agent.metrics import opts as metrics_opts
-from agent.opts import DEFAULT
+from agent.opts import DEFAULT, MONITORING, REGISTRY, monitoring_settings, registry_settings
 from agent.registry.checks import is_host
-from agent.registry.opts import AUDIT, AUDIT_GROUP, GROUP, REGISTRY, RegistryConfigError, settings
 from agent.reporting import logs
 from agent.state.files import describe_error, replace
 from compute_registry.broker_users import commands
@@ -20,6 +18,25 @@ from compute_registry.broker_users import commands
 PROG = "compute-registry"
 SHARED = frozenset({"transport_url", "control_exchange"})
 """Options of [DEFAULT] that an agent has, too."""
+AUDIT: list[cfg.Opt] = [
+    cfg.BoolOpt(
+        "enabled",
+        default=False,
+        help="Emit a CADF event for each REST request and its answer, by keystonemiddleware; "
+        "[audit_middleware_notifications] sets the destination. Without events, the log still "
+        "has each change with its caller.",
+    ),
+    cfg.StrOpt(
+        "audit_map_file",
+        default="/etc/compute-registry/api_audit_map.conf",
+        help="File that maps the API's paths to the names in these events.",
+    ),
+    cfg.StrOpt(
+        "ignore_req_list",
+        default="",
+        help="HTTP methods for which no event is emitted, such as GET,HEAD.",
+    ),
+]
 COMMAND_LINE: list[cfg.Opt] = [
     cfg.StrOpt(
         "host-keys",
@@ -36,6 +53,11 @@ COMMAND_LINE: list[cfg.Opt] = [
 ]
 
 
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """Return ``[(group, options)]``, for the sample configuration."""
+    return [("registry", REGISTRY), ("audit", AUDIT), ("monitoring", MONITORING)]
+
+
 def load_config(
     args: Sequence[str], step: str = "correct it, or give another file with --config-file"
 ) -> cfg.ConfigOpts:
@@ -43,37 +65,36 @@ def load_config(
 
     ``step`` ends the text of an error.
 
-    :raises RegistryConfigError: they can't be used.
+    :raises ConfigError: they can't be used.
     """
     conf = cfg.ConfigOpts()
-    conf.register_opts(REGISTRY, GROUP)
-    conf.register_opts(AUDIT, AUDIT_GROUP)
+    for group, options in list_opts():
+        conf.register_opts(options, group)
     conf.register_opts([option for option in DEFAULT if option.name in SHARED])
     placement.register_opts(conf, mutable=False)
-    conf.register_opts(metrics_opts.MONITORING, metrics_opts.GROUP)
     conf.register_cli_opts(COMMAND_LINE)
     logs.register(conf)
     try:
         parse(conf, args, prog=PROG)
         check_values(conf)
-        settings(conf)
-        metrics_opts.settings(conf)
+        registry_settings(conf)
+        monitoring_settings(conf)
         refuse_unknown(conf, unchecked={"DEFAULT"})  # the file may be that of an agent, too
     except (ConfigError, ValueError) as err:
-        raise RegistryConfigError(f"{err}; {step}") from err
+        raise ConfigError(f"{err}; {step}") from err
     return conf
 
 
 def read_again(conf: cfg.ConfigOpts, args: Sequence[str]) -> None:
     """Read the files again and use the new values of mutable options.
 
-    :raises RegistryConfigError: the configuration is invalid; nothing is changed.
+    :raises ConfigError: the configuration is invalid; nothing is changed.
     """
     load_config(args, "correct it, and reload again")
     try:
         mutate(conf)
     except ConfigError as err:
-        raise RegistryConfigError(str(err)) from err
+        raise ConfigError(str(err)) from err
 
 
 def for_hosts(conf: cfg.ConfigOpts, hosts: Sequence[str]) -> Iterable[str | Path]:
@@ -81,25 +102,25 @@ def for_hosts(conf: cfg.ConfigOpts, hosts: Sequence[str]) -> Iterable[str | Path
 
     Return the files of ``--host-keys``, or the calls of rabbitmqctl of ``--broker-users``.
 
-    :raises RegistryConfigError: master_key is not set, a host name is invalid, or a file can't be
+    :raises ConfigError: master_key is not set, a host name is invalid, or a file can't be
         written; after an invalid name no file is written.
     """
     for host in hosts:
         if not is_host(host) or "/" in host:
             option = "--broker-users" if conf.host_keys is None else "--host-keys"
-            raise RegistryConfigError(f"{option}: {host!a} is not a valid host name")
+            raise ConfigError(f"{option}: {host!a} is not a valid host name")
     if conf.host_keys is None:
         vhost = unquote(urlsplit(conf.transport_url).path.removeprefix("/"))
         return commands(hosts, conf.control_exchange, vhost or "/")
-    master_keys, paths = settings(conf).master_key, []
+    master_keys, paths = registry_settings(conf).master_key, []
     if not master_keys:
-        raise RegistryConfigError("[registry] master_key is not set: it is needed for host keys")
+        raise ConfigError("[registry] master_key is not set: it is needed for host keys")
     try:
         Path(conf.host_keys).mkdir(mode=0o700, parents=True, exist_ok=True)
         for host in hosts:
             paths.append(Path(conf.host_keys, f"{host}.conf"))
-            text = f"[{GROUP}]\nhost_key = {host_key(master_keys[0], host)}\n"
+            text = f"[registry]\nhost_key = {host_key(master_keys[0], host)}\n"
             replace(paths[-1], text.encode(), mode=0o600)
     except OSError as err:
-        raise RegistryConfigError(f"--host-keys {conf.host_keys}: {describe_error(err)}") from err
+        raise ConfigError(f"--host-keys {conf.host_keys}: {describe_error(err)}") from err
     return paths

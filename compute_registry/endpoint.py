@@ -8,13 +8,12 @@ from queue import SimpleQueue
 from typing import Any, ClassVar
 
 from agent.bus.caller import Caller
-from agent.bus.errors import NotPermitted
 from agent.bus.messaging import Target
 from agent.bus.signing import SIGNED_BY, Operator
+from agent.errors import InputRefused, NotPermitted, RegistryError, RegistryUnavailable
 from agent.registry import checks, wire
 from agent.registry.checks import Report, StatusChange
 from agent.registry.control import log_deleted, log_forced, log_switched
-from agent.registry.errors import InputRefused, RegistryError, RegistryUnavailable
 from agent.registry.record import ServiceRecord
 from compute_registry.store import SqlRegistry
 

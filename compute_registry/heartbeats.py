@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from math import inf
 from queue import SimpleQueue
 
-from agent.bus.errors import MessagingError
 from agent.bus.messaging import RpcClient
 from agent.bus.rpcapi import ComputeAgentAPI
+from agent.errors import MessagingError, RegistryError
 from agent.registry.checks import Report
-from agent.registry.errors import RegistryError
 from compute_registry.store import SqlRegistry
 
 LOG = logging.getLogger(__name__)

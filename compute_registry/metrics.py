@@ -10,9 +10,9 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from agent import version
+from agent.errors import RegistryError
 from agent.metrics.exposition import BUCKETS, Exposition, gauge
-from agent.metrics.opts import MonitoringSettings
-from agent.registry.errors import RegistryError
+from agent.opts import MonitoringSettings
 from agent.reporting.reports import Check
 from compute_registry.store import SqlRegistry
 

@@ -19,15 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 from agent import version
 from agent.bus import messaging
-from agent.bus.errors import MessagingError
 from agent.bus.rpcapi import ComputeAgentAPI
 from agent.bus.server import RpcServer
 from agent.bus.signing import Operator
-from agent.config import files_of, hide_secrets, located, open_secrets
-from agent.metrics import opts as metrics_opts
-from agent.registry import opts, wire
+from agent.config import ConfigError, files_of, hide_secrets, located, open_secrets
+from agent.errors import MessagingError, RegistryError, RegistryUnavailable
+from agent.opts import RegistrySettings, monitoring_settings, registry_settings
+from agent.registry import wire
 from agent.registry.control import Control
-from agent.registry.errors import RegistryError, RegistryUnavailable
 from agent.reporting import guru, logs
 from agent.reporting.systemd import Systemd
 from agent.retrying import until_it_works
@@ -77,12 +76,12 @@ def main(args: Sequence[str] | None = None) -> None:
         hide_secrets(conf)
         logs.limit_repeats(*REPEATING)
         LOG.info("%s %s", config.PROG, version())
-        systemd, settings = Systemd.from_environment(), opts.settings(conf)
+        systemd, settings = Systemd.from_environment(), registry_settings(conf)
         process = _Process(conf, arguments, settings, stop, systemd)
         signal.signal(signal.SIGHUP, lambda *_: process.reload_requested.set())
         signal.signal(signal.SIGUSR2, lambda _, frame: guru.dump(conf, frame))
         process.run()
-    except (opts.RegistryConfigError, logs.LogsUnusable, RegistryError, MessagingError) as err:
+    except (ConfigError, logs.LogsUnusable, RegistryError, MessagingError) as err:
         text = str(err) if conf is None else located(str(err), files_of(conf))
         logs.complain(f"{config.PROG}: {text}")
         sys.exit(UNUSABLE)
@@ -101,7 +100,7 @@ class _Process:
     conf: Any
     args: Sequence[str]
     """The arguments of the command line."""
-    settings: opts.RegistrySettings
+    settings: RegistrySettings
     stop: threading.Event
     systemd: Systemd
     monitoring: "RegistryMonitoring | None" = None
@@ -116,7 +115,7 @@ class _Process:
         """Serve until ``stop`` is set."""
         settings = self.settings
         if not self.conf.transport_url and not settings.rest_port:
-            raise opts.RegistryConfigError(
+            raise ConfigError(
                 "neither RPC nor REST is configured: set transport_url or [registry] rest_port"
             )
         database = FleetDatabase.from_url(settings.connection)
@@ -150,13 +149,13 @@ class _Process:
         self.systemd.reloading()
         try:
             config.read_again(self.conf, self.args)
-            settings = opts.settings(self.conf)
+            settings = registry_settings(self.conf)
             for part in (self.store, self.control):
                 if part is not None:
                     part.down_after = settings.down_after
             if self.agents is not None:
                 self._use_keys(_operator(settings))
-        except opts.RegistryConfigError as err:
+        except ConfigError as err:
             text = "The configuration was not reloaded, the previous one stays in use: %s"
             LOG.warning(text, err)
         except Exception:
@@ -180,7 +179,7 @@ class _Process:
     def _transport(self) -> Any:
         """Return the message bus, ``None`` without one.
 
-        :raises RegistryConfigError: neither master_key nor unsigned_calls is set.
+        :raises ConfigError: neither master_key nor unsigned_calls is set.
         """
         if not self.conf.transport_url:
             return None
@@ -202,13 +201,9 @@ class _Process:
         until_it_works(database.prepare, self.stop, log, LONGEST_PAUSE, RegistryUnavailable)
 
     def _monitor(self, store: SqlRegistry, stack: ExitStack) -> None:
-        """Serve metrics and health, if [monitoring] enables them.
-
-        :raises RegistryConfigError: prometheus-client is not installed.
-        """
-        settings = metrics_opts.settings(self.conf)
+        """Serve metrics and health, if [monitoring] enables them."""
+        settings = monitoring_settings(self.conf)
         if settings.is_on:
-            metrics_opts.require_library(opts.RegistryConfigError)
             from compute_registry.metrics import RegistryMonitoring  # noqa: PLC0415  only if enabled
 
             self.monitoring = RegistryMonitoring(settings, store, self._broker)
@@ -245,15 +240,15 @@ class _Process:
         stack.callback(server.close)
 
 
-def _operator(settings: opts.RegistrySettings) -> Operator | None:
+def _operator(settings: RegistrySettings) -> Operator | None:
     """Return the holder of the master keys; ``None``: calls are not signed.
 
-    :raises RegistryConfigError: neither master_key nor unsigned_calls is set.
+    :raises ConfigError: neither master_key nor unsigned_calls is set.
     """
     if settings.master_key:
         return Operator(settings.master_key)
     if not settings.unsigned_calls:
-        raise opts.RegistryConfigError(
+        raise ConfigError(
             "[registry] master_key is not set: anyone with a credential of the broker could "
             "disable and delete every host. Set it to the output of `openssl rand -hex 32` and "
             "give each agent its host_key (--host-keys DIR), or set [registry] "

@@ -16,9 +16,10 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from agent.registry import checks, errors
+from agent import errors
+from agent.errors import RegistryUnavailable, UnknownHost
+from agent.registry import checks
 from agent.registry.checks import ABOUT_AGENT, Report, StatusChange
-from agent.registry.errors import RegistryUnavailable, UnknownHost
 from agent.registry.record import DOWN_AFTER, ServiceRecord, is_alive
 from compute_registry.database.fleet_database import FleetDatabase
 from compute_registry.database.tables import CLOCK, NOW, ROOTS, SERVICES, TICK

@@ -12,10 +12,11 @@ from keystonemiddleware import audit
 from oslo_middleware.request_id import RequestId
 from werkzeug.exceptions import HTTPException
 
+from agent.config import ConfigError
+from agent.errors import RegistryError
+from agent.opts import RegistrySettings
 from agent.placement import adapter_from_conf
 from agent.registry.control import Control
-from agent.registry.errors import RegistryError
-from agent.registry.opts import RegistryConfigError, RegistrySettings
 from agent.reporting.reports import with_agents_step
 from compute_registry.keystone import TokenChecks, keystone_login
 from compute_registry.page.blueprint import add_page, error_page, is_page
@@ -44,7 +45,7 @@ class RequestIds(RequestId):
 def application(control: Control, conf: Any, settings: RegistrySettings) -> Flask:
     """Return the API and the page behind ``[registry] auth_strategy``.
 
-    :raises RegistryConfigError: policy, audit map or [placement] can't be used.
+    :raises ConfigError: policy, audit map or [placement] can't be used.
     """
     keystone = settings.auth_strategy == "keystone"
     allowed = allowed_by_policy(conf) if keystone else allow_all
@@ -105,14 +106,14 @@ def _placement(conf: Any) -> PlacementReads:
     try:
         adapter = adapter_from_conf(conf)
     except AuthenticationFailed as err:
-        raise RegistryConfigError(with_agents_step(err)) from err
+        raise ConfigError(with_agents_step(err)) from err
     return PlacementReads(PlacementAPI(adapter), lambda: str(adapter.get_endpoint() or ""))
 
 
 def with_audit(application: WSGIApplication, conf: Any) -> WSGIApplication:
     """Return the application with a CADF event for each request and answer, by keystonemiddleware.
 
-    :raises RegistryConfigError: the audit map can't be used.
+    :raises ConfigError: the audit map can't be used.
     """
     file = conf.audit.audit_map_file
     try:
@@ -125,14 +126,14 @@ def with_audit(application: WSGIApplication, conf: Any) -> WSGIApplication:
             log_name=f"{__name__}.audit",
         )
     except Exception as err:
-        raise RegistryConfigError(f"[audit] audit_map_file {file}: {err}") from err
+        raise ConfigError(f"[audit] audit_map_file {file}: {err}") from err
     return audited
 
 
 def listen(application: WSGIApplication, settings: RegistrySettings) -> Any:
     """Return a server that listens; it answers once ``run`` is called.
 
-    :raises RegistryConfigError: the address or the port can't be used.
+    :raises ConfigError: the address or the port can't be used.
     """
     where = f"{settings.rest_bind}:{settings.rest_port}"
     try:
@@ -151,4 +152,4 @@ def listen(application: WSGIApplication, settings: RegistrySettings) -> Any:
     except (OSError, ValueError) as err:
         why = getattr(err, "strerror", None) or err
         text = f"[registry] rest_bind, rest_port: can't listen on {where}: {why}"
-        raise RegistryConfigError(text) from err
+        raise ConfigError(text) from err

@@ -9,7 +9,7 @@ from typing import Any
 
 from cliff.show import ShowOne
 
-from agent.provider_config.entries import COMPUTE_NODE, Loaded, parse_files, published
+from agent.provider_config.entries import COMPUTE_NODE, Entries, published
 from agent.provider_config.files import ProviderFiles, read_files
 from agent.reporting.changes import amounts
 from computectl.shared.commands import TEXT, Columns, DrawnOrListed, Table, argument
@@ -29,10 +29,10 @@ COLUMNS: Columns = {
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A checked file or directory; ``loaded`` is ``None`` if there are errors."""
+    """A checked file or directory; ``entries`` is ``None`` if there are errors."""
 
     where: Path
-    loaded: Loaded | None
+    entries: Entries | None
     errors: Sequence[Diagnostic] = ()
     warnings: Sequence[Diagnostic] = ()
 
@@ -67,22 +67,22 @@ class CheckFiles(DrawnOrListed[Checked]):
         files = ProviderFiles.from_location(where, settings.state_path, writing=False)
         required = options.files is not None or files.required
         try:
-            loaded = parse_files(*read_files(where, required=required))
+            entries = read_files(where, required=required)
         except BadFile as err:
             return Checked(where, None, errors=err.diagnostics)
-        return Checked(where, loaded, warnings=loaded.warnings)
+        return Checked(where, entries, warnings=entries.warnings)
 
     def draw(self, answer: Checked, screen: Screen, options: argparse.Namespace) -> Iterator[str]:
-        if answer.loaded is None:
+        if answer.entries is None:
             where = screen.paint(str(answer.where), "bold")
             errors = counted(len(answer.errors), "error")
             yield f"{where}: {errors}"
             yield "  until corrected, a running agent keeps the entries that it has"
             return
-        number = len(answer.loaded.files)
+        number = len(answer.entries.files)
         files = f"{counted(number, 'file')}, can be used" if number else "no provider files"
         yield f"{screen.paint(str(answer.where), 'bold')}: {files}"
-        for entry in answer.loaded.entries.all():
+        for entry in answer.entries.all():
             every = entry.identifier == COMPUTE_NODE and entry.by == "uuid"
             one = f"the provider with the {entry.by} {entry.identifier}"
             target = "each root that no other entry describes" if every else one

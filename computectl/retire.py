@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
+from agent.errors import RegistryError
 from agent.ownership.ledger import NONE
 from agent.ownership.policy import DISABLED
 from agent.period.attach import RootAwaited
@@ -23,7 +24,6 @@ from agent.period.traits import (
     tag_of,
     tags_of_others,
 )
-from agent.registry.errors import RegistryError
 from agent.registry.record import is_alive
 from agent.reporting.reports import Condition, Severity, with_agents_step
 from computectl.reading.services import Services, refuse_taken

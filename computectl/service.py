@@ -7,10 +7,10 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import ClassVar
 
+from agent.errors import RegistryUnavailable
 from agent.ownership.policy import DISABLED
 from agent.registry.checks import require_host
 from agent.registry.control import Switched
-from agent.registry.errors import RegistryUnavailable
 from agent.registry.observed_service import GROUPS, WELL, Agreement, ObservedService
 from agent.reporting.reports import Condition
 from computectl.auditing.checks import with_trait

@@ -2,10 +2,12 @@
 
 import argparse
 import json
+import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
 from agent.reporting import status as schema
@@ -130,7 +132,7 @@ def _with_iso_times(record: dict[str, Any]) -> dict[str, Any]:
 def observed_status(session: Session) -> ObservedStatus:
     """Return the agent's status.  :raises CommandError: the file is missing or can't be read."""
     path = session.settings.state_path / schema.FILE_NAME
-    pid, disk = holder(path.parent), files.unwritable(path.parent)
+    pid, disk = holder(path.parent), _unwritable(path.parent)
     try:
         written = schema.from_json(json.loads(files.read(path)))
     except FileNotFoundError:
@@ -151,6 +153,17 @@ def observed_status(session: Session) -> ObservedStatus:
         written = replace(written, checks=tuple(checks))
     alive = pid is not None or schema.lives(written.pid, written.started)
     return ObservedStatus(written, time.time(), alive, pid)
+
+
+def _unwritable(directory: Path) -> str:
+    """Return why nothing can be written to a directory, whose disk is read-only or full now."""
+    try:
+        disk = os.statvfs(directory)
+    except OSError:
+        return ""
+    if disk.f_flag & os.ST_RDONLY:
+        return f"{directory} is read-only"
+    return f"{directory} is full" if disk.f_blocks and not disk.f_bavail else ""
 
 
 def status_lines(status: ObservedStatus, screen: Screen, *, sources: bool = False) -> Iterator[str]:

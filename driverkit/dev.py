@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from agent.config import ConfigError, as_written
+from agent.config import ConfigError, files_of, sections
 from agent.nodes.nodes import Nodes
 from agent.reporting.reports import Report
 from computectl.drawing.text_tree import draw_tree
@@ -71,22 +71,23 @@ def configuration(conf: Any, server: Any) -> str:
     The options of ``[DEFAULT]`` that a command line can set have the values in effect, and so has
     ``host``, whose default is another one on another host.
     """
-    sections = {
-        "DEFAULT": [
-            f"host = {conf.host}",
-            f"state_path = {Path(conf.state_path).absolute()}",
-            f"compute_driver = {','.join(conf.compute_driver)}",
-        ]
+    shown = {
+        "host": conf.host,
+        "state_path": Path(conf.state_path).absolute(),
+        "compute_driver": ",".join(conf.compute_driver),
     }
-    for (section, name), values in as_written(conf).items():
-        if section != "placement" and (section, name) != ("DEFAULT", "host"):
-            lines = (f"{name} = {value}".replace("\n", "\n    ") for value in values)
-            sections.setdefault(section, []).extend(lines)
+    lines = {"DEFAULT": [f"{name} = {value}" for name, value in shown.items()]}
+    for path in files_of(conf):
+        for group, options in sections(path).items():
+            for name, values in options.items():
+                if group != "DEFAULT" or name.replace("-", "_") not in shown:
+                    written = (f"{name} = {value}".replace("\n", "\n    ") for value in values)
+                    lines.setdefault(group, []).extend(written)
     placement = ["auth_type = admin_token", f"endpoint = {server.url}", f"token = {server.token}"]
-    sections["placement"] = placement
+    lines["placement"] = placement
     return "\n".join(
-        f"[{section}]\n" + "".join(f"{line}\n" for line in lines)
-        for section, lines in sections.items()
+        f"[{group}]\n" + "".join(f"{line}\n" for line in of_group)
+        for group, of_group in lines.items()
     )
 
 

@@ -13,8 +13,8 @@ import sqlalchemy as sa
 
 from agent.bus import messaging
 from agent.bus.server import RpcServer
+from agent.errors import RegistryUnavailable
 from agent.registry import wire
-from agent.registry.errors import RegistryUnavailable
 from agent.reporting.status import ServiceFacts, StatusFile
 from agent.switching.host_status import status_document
 from agent.switching.machine import UNTOUCHED, ServiceStatus

@@ -4,7 +4,6 @@ Over the bus it is in the context of a call, under the names of Nova's request c
 Nothing proves it: it is for logs, no permission depends on it.
 """
 
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -61,11 +60,6 @@ NOBODY = Caller()
 def reason_of(context: object) -> str | None:
     """Return the operator's reason in the context of a call, or ``None``."""
     return _text(context, REASON) if isinstance(context, Mapping) else None
-
-
-def new_request_id() -> str:
-    """Return a new request id in OpenStack's form, ``req-UUID``."""
-    return f"req-{uuid.uuid4()}"
 
 
 def _text(values: Mapping[Any, Any], *names: str) -> str | None:

@@ -9,8 +9,12 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
-from agent.bus.errors import MessagingError
+from agent.errors import MessagingError
 
+WAITED = "waited_unheard"
+"""The key in the context of a call that waited in the queue while the agent did not listen."""
+OK, REFUSED, FAILED = "ok", "refused", "failed"
+"""The outcomes of a call."""
 LARGEST = 16 * 2**20
 """Bytes of a message: a heartbeat with 100,000 roots has 4 MiB."""
 LONGEST = 255

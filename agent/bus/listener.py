@@ -29,8 +29,7 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Any
 
-from agent.bus.errors import WAITED
-from agent.bus.incoming import LARGEST, check_call, check_reply
+from agent.bus.incoming import LARGEST, WAITED, check_call, check_reply
 from reportclient.plain_text import error_text
 
 LOG = logging.getLogger("compute_agent.registry")

@@ -22,16 +22,15 @@ sys.modules.setdefault("eventlet", None)  # type: ignore[arg-type]  # "not there
 
 from oslo_service import backend  # noqa: E402  without eventlet
 
-from agent.bus.errors import (  # noqa: E402
+from agent.bus.listener import guard_replies, send  # noqa: E402
+from agent.bus.signing import OpenAnswer, Sign  # noqa: E402
+from agent.errors import (  # noqa: E402
     CallRefused,
     NoAnswer,
     NotPermitted,
-    OpenAnswer,
     RemoteFault,
-    Sign,
     TransportUnavailable,
 )
-from agent.bus.listener import guard_replies, send  # noqa: E402
 from agent.loop import in_slot  # noqa: E402
 
 backend.init_backend(backend.BackendType.THREADING)

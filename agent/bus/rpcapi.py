@@ -58,10 +58,10 @@ class ComputeAgentAPI:
         agent that has seen a later version ignores the call.  ``about``: caller and reason for
         the agent's log, under the names of :mod:`agent.bus.caller`.
 
-        :raises agent.bus.errors.NoAnswer: there is no such host, or it is down.
-        :raises agent.bus.errors.TransportUnavailable: the broker can't be reached.
-        :raises agent.bus.errors.RemoteFault: the host answered with an error.
-        :raises agent.bus.errors.NotPermitted: the answer is not signed with the host's key.
+        :raises agent.errors.NoAnswer: there is no such host, or it is down.
+        :raises agent.errors.TransportUnavailable: the broker can't be reached.
+        :raises agent.errors.RemoteFault: the host answered with an error.
+        :raises agent.errors.NotPermitted: the answer is not signed with the host's key.
         """
         version = {} if record_version is None else {RECORD_VERSION: record_version}
         call = partial(self.rpc.call, "set_host_enabled", server=host, context={**about, **version})

@@ -12,17 +12,10 @@ from typing import Any
 
 from agent.bus import messaging
 from agent.bus.caller import Caller
-from agent.bus.errors import (
-    FAILED,
-    OK,
-    REFUSED,
-    MessagingError,
-    NotPermitted,
-    Permit,
-    TransportUnavailable,
-)
-from agent.bus.incoming import LARGEST
+from agent.bus.incoming import FAILED, LARGEST, OK, REFUSED
 from agent.bus.listener import REFUSED_LOG, Arrivals, describe
+from agent.bus.signing import Permit
+from agent.errors import MessagingError, NotPermitted, TransportUnavailable
 from agent.loop import in_thread
 from agent.retrying import until_it_works
 from agent.threads import keep_running

@@ -11,12 +11,19 @@ While a master key is replaced there are two: calls are signed with each, and va
 import hashlib
 import hmac
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from agent.bus.errors import NotPermitted, Values
+from agent.errors import NotPermitted
 
+Values = Mapping[str, Any]
+"""The arguments of a call, or its context."""
+OpenAnswer = Callable[[str, Values, Any], Any]
+"""Takes the called host, the context that was sent, and the answer; returns the answer without its
+signature, or raises :class:`NotPermitted`."""
+Sign = Callable[[str, str, Values, Values], dict[str, Any]]
+"""Takes the receiver, a method, its arguments and a context; returns the signed context."""
 SIGNATURES = "signatures"
 _ANSWER, _SIGNATURE = "answer", "signature"
 """The keys of an answer to a signed call."""
@@ -108,6 +115,16 @@ def _signature(key: str, to: str, method: str, arguments: Values, context: Value
 
 def _hmac(key: str, text: str) -> str:
     return hmac.new(key.encode(), text.encode(), hashlib.sha256).hexdigest()
+
+
+class Permit(Protocol):
+    """Decides on calls to a server, and signs its answers."""
+
+    def __call__(self, method: str, arguments: Values, context: Values) -> None:
+        """:raises NotPermitted: the sender may not make this call."""
+
+    def signed(self, context: Values, answer: Any) -> Any:
+        """Return the answer to a call with this context as it is sent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import ThreadingWSGIServer
 
-from agent.metrics.opts import MonitoringSettings
+from agent.opts import MonitoringSettings
 from agent.reporting.reports import Check
 from agent.retrying import until_it_works
 from agent.state import files

@@ -12,20 +12,19 @@ import errno
 import logging
 import os
 import uuid as uuidlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
 from agent.state import files
-from agent.state.document import Document, Unreadable, Unusable, without_file
+from agent.state.document import Document, Unusable, without_file
 from reportclient.model import canonical_uuid
 
 LOG = logging.getLogger("compute_agent.placement")
 
 FILE_NAME = "compute_id"
 NODES = "nodes.json"
-VERSION = 1
 _TEMPORARY = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENOMEM})
 
 
@@ -87,7 +86,7 @@ def saved_compute_id(state_path: Path) -> str:
     :raises IdentityError: a file can't be used.
     """
     path = state_path / FILE_NAME
-    table = _load_table(_document(state_path, writing=False))
+    table = _load_table(Document(state_path / NODES, writing=False))
     in_table = table[0] if table else ""
     try:
         own = _read(path, in_table)
@@ -108,7 +107,7 @@ def saved_nodes(state_path: Path) -> Mapping[str, str]:
 
     :raises IdentityError: a file can't be used.
     """
-    table = _load_table(_document(state_path, writing=False))
+    table = _load_table(Document(state_path / NODES, writing=False))
     return table[1] if table else {}
 
 
@@ -119,7 +118,7 @@ def replace_compute_id(state_path: Path, value: str) -> None:
 
     :raises IdentityError: a file can't be used.
     """
-    path, document = state_path / FILE_NAME, _document(state_path)
+    path, document = state_path / FILE_NAME, Document(state_path / NODES)
     try:
         table = _load_table(document)
         if table is not None:
@@ -127,11 +126,6 @@ def replace_compute_id(state_path: Path, value: str) -> None:
         files.replace(path, value.encode() + b"\n")
     except OSError as err:
         raise _error(f"{path} can't be written: {files.describe_error(err)}", err) from err
-
-
-def _document(state_path: Path, *, writing: bool = True) -> Document:
-    """Return ``nodes.json``: the UUIDs of the host and of each of its nodes."""
-    return Document(state_path / NODES, VERSION, writing)
 
 
 def _load_table(document: Document) -> tuple[str, dict[str, str]] | None:
@@ -146,9 +140,9 @@ def _load_table(document: Document) -> tuple[str, dict[str, str]] | None:
 
     try:
         return document.read(parse)
-    except Unreadable as err:
-        raise _error(str(err), err.__cause__) from err
     except Unusable as err:
+        if isinstance(err.__cause__, OSError):
+            raise _error(str(err), err.__cause__) from err
         own = document.path.with_name(FILE_NAME)
         raise IdentityError(
             f"{err}; restore it, or remove it if {own} is right and this host never had more "
@@ -178,29 +172,11 @@ def _error(text: str, cause: BaseException | None) -> IdentityError:
     return (IdentityNotReady if passes else IdentityError)(text)
 
 
-def root_uuids(
-    nodes: Iterable[str], own: str, from_driver: Mapping[str, str], before: Mapping[str, str]
-) -> dict[str, str]:
-    """Return the UUIDs of the root providers by node name.
-
-    A node's UUID is, in this order: the driver's (``from_driver``), the node's last one
-    (``before``), both by node name; the host's (``own``) if the host never had another node; the
-    node's name if it is a UUID; a UUID generated from ``own`` and the name.  The last one is also
-    that of a name which differs only in the case of letters.
-    """
-    names = list(nodes)
-    alone = len(names) == 1 and len(before) <= 1
-    folded = {name.casefold(): uuid for name, uuid in before.items() if name not in names}
-    uuids = {}
-    for name in names:
-        last = before.get(name) or folded.get(name.casefold())
-        uuids[name] = from_driver.get(name) or last or (own if alone else "")
-        if not uuids[name]:
-            try:
-                uuids[name] = canonical_uuid(name, "node")
-            except ValueError:
-                uuids[name] = str(uuidlib.uuid5(uuidlib.UUID(own), name))
-    return uuids
+def _new_uuid(name: str, own: str) -> str:
+    try:
+        return canonical_uuid(name, "node")
+    except ValueError:
+        return str(uuidlib.uuid5(uuidlib.UUID(own), name))
 
 
 @dataclass(slots=True)
@@ -219,10 +195,15 @@ class NodeTable:
     @classmethod
     def in_directory(cls, state_path: Path, *, writing: bool = True) -> "NodeTable":
         """Return the table of the agent with this state directory; nothing is read yet."""
-        return cls(_document(state_path, writing=writing))
+        return cls(Document(state_path / NODES, writing=writing))
 
     def uuids(self, nodes: list[str], own: str, from_driver: Mapping[str, str]) -> dict[str, str]:
-        """Return and save the UUIDs of the roots by node name; see :func:`root_uuids`.
+        """Return and save the UUIDs of the roots by node name.
+
+        A node's UUID is, in this order: the driver's (``from_driver``, by node name); the node's
+        last one; the host's (``own``) if the host never had another node; the node's name if it is
+        a UUID; a UUID generated from ``own`` and the name.  The last one is also that of a name
+        which differs only in the case of letters.
 
         :raises IdentityError: the file exists and can't be used.
         """
@@ -230,7 +211,13 @@ class NodeTable:
         if before is None:
             saved = _load_table(self.document)
             before = _moved(*saved, own) if saved else {}  # the host's own may have changed since
-        now = root_uuids(nodes, own, from_driver, before)
+        folded = {name.casefold(): uuid for name, uuid in before.items() if name not in nodes}
+        now = {}
+        for name in nodes:
+            last = before.get(name) or folded.get(name.casefold())
+            if not last and len(nodes) == 1 and len(before) <= 1:
+                last = own
+            now[name] = from_driver.get(name) or last or _new_uuid(name, own)
         others = {name: uuid for name, uuid in before.items() if uuid not in now.values()}
         table = {**others, **now}
         if table != self._uuids or own != self._own or self.document.problem:
@@ -249,9 +236,9 @@ class NodeTable:
 
     def forget(self, uuid: str) -> None:
         """Remove the node with this UUID from the table."""
-        left = {name: other for name, other in (self._uuids or {}).items() if other != uuid}
-        if left != self._uuids:
-            self._uuids = left
+        others = {name: other for name, other in (self._uuids or {}).items() if other != uuid}
+        if others != self._uuids:
+            self._uuids = others
             self.save()
 
     def is_copied(self, saved: Document | None) -> bool:

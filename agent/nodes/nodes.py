@@ -311,10 +311,10 @@ class Nodes:
         gone.  A listed provider that is no node of this host was left by an earlier run, and
         vanished, too.
         """
-        alone = [tracker for tracker in self.trackers.values() if tracker.is_alone()]
-        due = sum(tracker.root.is_due(now) for tracker in alone)
-        gone = [node for node in self.vanished.values() if now >= node.due]
-        if due < MIN_DUE_FOR_LISTING and len(gone) < MIN_DUE_FOR_LISTING:
+        childless = [tracker for tracker in self.trackers.values() if tracker.is_alone()]
+        due = sum(tracker.root.is_due(now) for tracker in childless)
+        vanished = [node for node in self.vanished.values() if now >= node.due]
+        if due < MIN_DUE_FOR_LISTING and len(vanished) < MIN_DUE_FOR_LISTING:
             return
         try:
             tagged = providers_with_trait(tag_of(self.compute_id), self.breaker)
@@ -322,9 +322,9 @@ class Nodes:
             LOG.debug("The roots of this service could not be listed: %s", err)
             return
         listed = {item["uuid"]: item for item in tagged}
-        for tracker in alone:
+        for tracker in childless:
             tracker.root.verified(listed.get(tracker.uuid), now)
-        for node in gone:
+        for node in vanished:
             if node.tracker.uuid not in listed:
                 node.end("another service reports it now, or its provider is gone")
         for uuid, item in listed.items():

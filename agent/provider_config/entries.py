@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
+from operator import attrgetter
 from typing import Any
 
 from drivers.errors import BadFile, Diagnostic, Path, path_text
@@ -22,6 +23,8 @@ MOST_VALUES = 100_000
 
 COMPUTE_NODE = "$COMPUTE_NODE"
 
+Texts = tuple[tuple[str, str], ...]
+"""Path and content of each file, in the order of reading."""
 Key = tuple[str, str]
 """``("uuid", UUID)`` or ``("name", name)`` of a provider."""
 
@@ -59,33 +62,25 @@ class Entries:
 
     explicit: tuple[Entry, ...] = ()
     default: Entry | None = None
+    warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
+    files: Texts = field(default=(), compare=False)
 
     def all(self) -> tuple[Entry, ...]:
         """Return all entries, that of $COMPUTE_NODE last."""
         return self.explicit if self.default is None else (*self.explicit, self.default)
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """The content of valid files."""
-
-    entries: Entries
-    warnings: tuple[Diagnostic, ...] = ()
-    files: tuple[str, ...] = ()
-
-
 def parse_files(
     texts: Iterable[tuple[str, str]], earlier_warnings: Iterable[Diagnostic] = ()
-) -> Loaded:
+) -> Entries:
     """Return the entries of all files, and their warnings after ``earlier_warnings``.
 
     :raises BadFile: with a diagnostic for each error in all files.
     """
     by_key: dict[Key, Entry] = {}
-    warnings, errors, names = list(earlier_warnings), list[Diagnostic](), []
-    repeated = []
-    for name, text in texts:
-        names.append(name)
+    files, warnings = tuple(texts), list(earlier_warnings)
+    errors, repeated = list[Diagnostic](), list[Diagnostic]()
+    for name, text in files:
         try:
             entries = _read(text, name, warnings)
         except BadFile as err:
@@ -103,7 +98,7 @@ def parse_files(
     if errors or repeated:
         raise BadFile([*errors, *repeated])
     default = by_key.pop(("uuid", COMPUTE_NODE), None)
-    return Loaded(Entries(tuple(by_key.values()), default), tuple(warnings), tuple(names))
+    return Entries(tuple(by_key.values()), default, tuple(warnings), files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,67 +108,66 @@ class _File:
     name: str
     data: Any
     lines: Mapping[Path, int]
-
-    def diagnostic(self, path: Path, text: str) -> Diagnostic:
-        """Return a diagnostic about the value at ``path``."""
-        return Diagnostic(self.name, self._line(path), path_text(path), text)
+    errors: list[Diagnostic] = field(default_factory=list)
+    warnings: list[Diagnostic] = field(default_factory=list)
 
     def place(self, path: Path) -> str:
         """Return ``file:line`` of the value at ``path``."""
-        return f"{self.name}:{self._line(path)}"
-
-    def _line(self, path: Path) -> int:
         while path and path not in self.lines:
             path = path[:-1]  # the nearest parent that has a line
-        return self.lines.get(path, 1)
+        return f"{self.name}:{self.lines.get(path, 1)}"
+
+    def diagnostic(self, path: Path, text: str) -> Diagnostic:
+        """Return a diagnostic about the value at ``path``."""
+        line = int(self.place(path).rpartition(":")[2])
+        return Diagnostic(self.name, line, path_text(path), text)
+
+    def error(self, path: Path, text: str) -> None:
+        """Add an error about the value at ``path``."""
+        self.errors.append(self.diagnostic(path, text))
+
+    def warn(self, path: Path, text: str) -> None:
+        """Add a warning about the value at ``path``."""
+        self.warnings.append(self.diagnostic(path, text))
 
 
 def _read(text: str, name: str, warnings: list[Diagnostic]) -> list[Entry]:
     """Return the entries of one file; warnings are added to ``warnings``.
 
-    :raises BadFile: with a diagnostic for each error.
+    :raises BadFile: with a diagnostic for each error, in the order of the file.
     """
     from drivers import yaml_file  # noqa: PLC0415  loaded only with provider files
 
     lines: dict[Path, int] = {}
     why = "the file is empty; give it a meta.schema_version, or remove it"
     file = _File(name, yaml_file.read(text, name, why).plain(lines, MOST_VALUES), lines)
-    newer = _newer_minor(file)
-    wrong, ignored = _breaches(file, is_newer=newer is not None)
-    if newer:
-        warnings.append(newer)
-    if wrong:
-        raise BadFile(wrong)
-    warnings += ignored
-    entries = []
-    for number, provider in enumerate(file.data.get("providers", ())):
-        path = ("providers", number)
-        entry, problems = _entry(file, path, provider)
-        wrong += problems
-        if entry.inventory or entry.traits:
-            entries.append(entry)
-        elif not problems:
-            warnings.append(file.diagnostic(path, "adds neither inventory nor traits: ignored"))
-    if wrong:
-        raise BadFile(wrong)
-    return entries
+    _check_schema(file, is_newer=_is_newer(file))
+    providers = enumerate(() if file.errors else file.data.get("providers", ()))
+    entries = [_entry(file, ("providers", number), provider) for number, provider in providers]
+    if file.errors:
+        raise BadFile(_in_order(file.errors))
+    warnings += _in_order(file.warnings)
+    return [entry for entry in entries if entry.inventory or entry.traits]
 
 
-def _newer_minor(file: _File) -> Diagnostic | None:
-    """Return a warning for a newer 1.x.  :raises BadFile: the major version is not 1."""
+def _in_order(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
+    return sorted(set(diagnostics), key=attrgetter("line", "path"))
+
+
+def _is_newer(file: _File) -> bool:
+    """Return whether the file is of a newer 1.x.  :raises BadFile: the major version is not 1."""
     path, version = ("meta", "schema_version"), file.data
     for key in path:
         version = version.get(key) if isinstance(version, dict) else None
     match = _VERSION.fullmatch(version) if isinstance(version, str) else None
     if match is None:
-        return None  # an error of the schema
+        return False  # an error of the schema
     if match[1] != "1":
         text = f"is {version}; this agent reads 1.x: write the file as 1.x, or upgrade the agent"
         raise BadFile([file.diagnostic(path, text)])
-    if int(match[2]) <= KNOWN_MINOR:
-        return None
-    text = f"is {version}, newer than 1.{KNOWN_MINOR}: unknown keys are ignored"
-    return file.diagnostic(path, text)
+    if is_newer := int(match[2]) > KNOWN_MINOR:
+        file.warn(path, f"is {version}, newer than 1.{KNOWN_MINOR}: unknown keys are ignored")
+    return is_newer
 
 
 def published() -> str:
@@ -191,47 +185,37 @@ def _strict(schema: Any) -> Any:
     return strict
 
 
-def _breaches(  # noqa: C901  a branch for each kind of error
-    file: _File, *, is_newer: bool
-) -> tuple[list[Diagnostic], list[Diagnostic]]:
-    """Check a file by the schema; return errors, and warnings of ignored keys, by line.
+def _check_schema(file: _File, *, is_newer: bool) -> None:
+    """Add the errors of a file by the schema, and warnings of ignored keys.
 
     An unknown key that resembles a known one is an error, unless the file ``is_newer``.
     """
     import jsonschema  # noqa: PLC0415  loaded only with provider files
-
-    found: dict[Diagnostic, bool] = {}
-
-    def note(path: Path, text: str, *, is_error: bool = True) -> None:
-        found[file.diagnostic(path, text)] = is_error
 
     schema = _strict(json.loads(published()))
     for error in jsonschema.Draft202012Validator(schema).iter_errors(file.data):
         path: Path = tuple(error.absolute_path)
         kind, value = error.validator, error.instance
         if "propertyNames" in error.schema_path:
-            note((*path, value), f"has to be {error.schema['description']}")
+            file.error((*path, value), f"has to be {error.schema['description']}")
         elif kind == "not":
-            note(path, "is reserved, and can't be set")
+            file.error(path, "is reserved, and can't be set")
         elif kind == "required":
-            for name in error.validator_value:
-                if name not in value:
-                    note(path, f"{name!r} is missing")
+            for name in set(error.validator_value) - value.keys():
+                file.error(path, f"{name!r} is missing")
         elif kind == "additionalProperties":
             keys = sorted(name for name in error.schema["properties"] if name[:2] != "__")
             for name in value.keys() - error.schema["properties"].keys():
                 near = difflib.get_close_matches(name, keys, 1, 0.7)
                 if "tolerant" not in error.schema:
-                    note((*path, name), f"unknown key; known are {', '.join(keys)}")
+                    file.error((*path, name), f"unknown key; known are {', '.join(keys)}")
                 elif near:
-                    text = f"unknown key; is {near[0]} meant?"
-                    note((*path, name), text, is_error=not is_newer)
+                    note = file.warn if is_newer else file.error
+                    note((*path, name), f"unknown key; is {near[0]} meant?")
                 else:
-                    note((*path, name), "unknown key: ignored", is_error=False)
+                    file.warn((*path, name), "unknown key: ignored")
         else:
-            note(path, f"has to be {error.schema['description']}, not {_shown(value)}")
-    by_line = sorted(found, key=lambda diagnostic: (diagnostic.line, diagnostic.path))
-    return [each for each in by_line if found[each]], [each for each in by_line if not found[each]]
+            file.error(path, f"has to be {error.schema['description']}, not {_shown(value)}")
 
 
 def _shown(value: Any) -> str:
@@ -246,8 +230,8 @@ def _shown(value: Any) -> str:
     return repr(value) if isinstance(value, str | int | float) else str(value)
 
 
-def _entry(file: _File, path: Path, provider: Mapping[str, Any]) -> tuple[Entry, list[Diagnostic]]:
-    """Return the entry of a provider, and a diagnostic for each error in its inventories."""
+def _entry(file: _File, path: Path, provider: Mapping[str, Any]) -> Entry:
+    """Return the entry of a provider; its errors are added to those of the file."""
     [(by, identifier)] = provider["identification"].items()
     if identifier == COMPUTE_NODE:
         by = "uuid"  # Nova's own example has it as a name
@@ -255,7 +239,6 @@ def _entry(file: _File, path: Path, provider: Mapping[str, Any]) -> tuple[Entry,
         identifier = identifier.lower()
     inventory: dict[str, Inventory] = {}
     places: dict[str, str] = {}
-    problems = []
     for number, item in enumerate(provider.get("inventories", {}).get("additional", ())):
         for name, amounts in item.items():
             where = (*path, "inventories", "additional", number, name)
@@ -263,11 +246,12 @@ def _entry(file: _File, path: Path, provider: Mapping[str, Any]) -> tuple[Entry,
             whole = {k: int(v) if k != "allocation_ratio" else float(v) for k, v in amounts.items()}
             record = Inventory.from_dict(whole).with_defaults(None)
             if problem := record.problem():
-                problems.append(file.diagnostic(where, problem))
+                file.error(where, problem)
             if name in inventory:
-                text = f"is listed twice, first at {places[name]}"
-                problems.append(file.diagnostic(where, text))
+                file.error(where, f"is listed twice, first at {places[name]}")
             inventory.setdefault(name, record)
             places.setdefault(name, file.place(where))
     traits = frozenset(provider.get("traits", {}).get("additional", ()))
-    return Entry(by, identifier, file.place(path), inventory, traits, places), problems
+    if not inventory and not traits:
+        file.warn(path, "adds neither inventory nor traits: ignored")
+    return Entry(by, identifier, file.place(path), inventory, traits, places)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.opts import PROVIDER_CONFIG_LOCATION
-from agent.provider_config.entries import Entries, Entry, Key, parse_files
+from agent.provider_config.entries import Entries, Key, Texts, parse_files
 from agent.reporting.reports import Report
 from agent.state import files as regular
 from agent.state.document import Document, Unusable, without_file
@@ -24,25 +24,21 @@ SAVED = "provider-config.json"
 PART = "provider files"
 """Subject of the condition while the files are invalid."""
 
-Texts = tuple[tuple[str, str], ...]
-"""Path and content of each file, in the order of reading."""
 
+def read_files(location: Path, *, required: bool) -> Entries:
+    """Return the entries of the ``*.yaml`` of a directory, by file name, or of the one file.
 
-def read_files(location: Path, *, required: bool) -> tuple[Texts, tuple[Diagnostic, ...]]:
-    """Return the ``*.yaml`` of a directory in the order of their names, or the one file.
+    A missing directory counts as empty, unless it is ``required``.
 
-    And a warning for each ``*.yml``, which is not read.  A missing directory counts as empty,
-    unless it is ``required``.
-
-    :raises BadFile: the directory or a file can't be read.
+    :raises BadFile: the directory can't be read; or files can't be read, or, if all can, are wrong.
     """
     try:
         names = sorted(path.name for path in location.iterdir())
     except NotADirectoryError:
-        return (_text(location),), ()
+        return parse_files([_text(location)])
     except OSError as err:
         if isinstance(err, FileNotFoundError) and not required:
-            return (), ()
+            return Entries()
         raise BadFile([_unreadable(location, err)]) from err
     texts: list[tuple[str, str]] = []
     diagnostics: list[Diagnostic] = []
@@ -56,7 +52,7 @@ def read_files(location: Path, *, required: bool) -> tuple[Texts, tuple[Diagnost
         raise BadFile(diagnostics)
     why = "is ignored: only *.yaml files are read"
     ignored = (str(location / name) for name in names if name.endswith(".yml"))
-    return tuple(texts), tuple(Diagnostic(name, 1, "", why) for name in ignored)
+    return parse_files(texts, [Diagnostic(name, 1, "", why) for name in ignored])
 
 
 def _text(path: Path) -> tuple[str, str]:
@@ -86,7 +82,6 @@ class ProviderFiles:
     """The copy of the last valid files."""
     diagnostics: tuple[Diagnostic, ...] = ()
     """Errors of the files that were read last."""
-    warnings: tuple[Diagnostic, ...] = ()
     entries: Entries | None = field(default_factory=Entries)
     """The entries in use; ``None`` if there are no valid files."""
     _matched: dict[str, frozenset[Key]] = field(default_factory=dict)
@@ -108,29 +103,28 @@ class ProviderFiles:
             return
         try:
             texts = self.saved.read(_texts)
-            self.entries = None if texts is None else parse_files(texts).entries
+            self.entries = None if texts is None else parse_files(texts)
         except (Unusable, BadFile) as err:
             LOG.warning("The saved copy of the last valid provider files can't be used: %s", err)
 
     def read(self) -> None:
         """Read the files and use all of them, or none if one is invalid.  Errors are logged."""
         try:
-            texts, ignored = read_files(self.location, required=self.required)
-            loaded = parse_files(texts, ignored)
+            entries = read_files(self.location, required=self.required)
         except BadFile as err:
             self.diagnostics = err.diagnostics
             for diagnostic in err.diagnostics:
                 LOG.warning("Provider files not applied: %s", diagnostic)
             return
-        for warning in loaded.warnings:
+        for warning in entries.warnings:
             LOG.warning("%s", warning)
-        if loaded.entries != self.entries and (texts or self.entries):
-            count, files = len(loaded.entries.all()), len(texts)
+        if entries != self.entries and (entries.files or self.entries):
+            count, files = len(entries.all()), len(entries.files)
             LOG.info("Provider files in use: %d in %s, %d entries", files, self.location, count)
-        self.diagnostics, self.warnings, self.entries = (), loaded.warnings, loaded.entries
-        if texts or self.saved.path.exists():
+        self.diagnostics, self.entries = (), entries
+        if entries.files or self.saved.path.exists():
             otherwise = "after a restart there is no valid copy to fall back to"
-            self.saved.save_or_warn({"files": texts}, otherwise)
+            self.saved.save_or_warn({"files": entries.files}, otherwise)
 
     def degraded(self) -> dict[str, str]:
         """Return ``{PART: text}`` while the files are invalid, else nothing."""
@@ -150,36 +144,34 @@ class ProviderFiles:
 
     def warn_unmatched(self, roots: Collection[str], reports: Sequence[Report]) -> None:
         """Log the entries without a provider, each once until its provider has existed."""
-        unmatched = self._unmatched(roots)
-        if unmatched is None:
+        if (unmatched := self._unmatched(roots)) is None:
             return
-        self._warned &= {entry.key for entry in unmatched}
+        self._warned &= unmatched.keys()
         if any(report.error or report.driver_errors for report in reports):
             return  # a driver that failed may report the provider
-        for entry in unmatched:
-            if entry.key not in self._warned:
-                LOG.warning("%s", _unmatched_text(entry))
-                self._warned.add(entry.key)
+        for key, text in unmatched.items():
+            if key not in self._warned:
+                LOG.warning("%s", text)
+        self._warned |= unmatched.keys()
 
     def notes(self, roots: Collection[str]) -> Iterator[str]:
         """Yield the warnings of the files, and the entries without a provider."""
-        yield from map(str, self.warnings)
-        yield from map(_unmatched_text, self._unmatched(roots) or ())
+        yield from map(str, self.entries.warnings if self.entries else ())
+        yield from (self._unmatched(roots) or {}).values()
 
-    def _unmatched(self, roots: Collection[str]) -> list[Entry] | None:
-        """Return entries whose provider is in no tree; ``None`` until each tree was recorded."""
+    def _unmatched(self, roots: Collection[str]) -> dict[Key, str] | None:
+        """Return a text on each entry whose provider is in no tree, by its key.
+
+        ``None`` until each tree was recorded.
+        """
         if not roots or not self._matched.keys() >= set(roots):
             return None
-        explicit = () if self.entries is None else self.entries.explicit
-        met = frozenset[Key]().union(*(self._matched[root] for root in roots))
-        return [entry for entry in explicit if entry.key not in met]
-
-
-def _unmatched_text(entry: Entry) -> str:
-    return (
-        f"{entry.place}: no provider has the {entry.by} {entry.identifier}: "
-        "the entry is applied once that provider exists"
-    )
+        return {
+            entry.key: f"{entry.place}: no provider has the {entry.by} {entry.identifier}: "
+            "the entry is applied once that provider exists"
+            for entry in (self.entries.explicit if self.entries else ())
+            if not any(entry.key in self._matched[root] for root in roots)
+        }
 
 
 def _texts(fields: Mapping[str, Any]) -> Texts:

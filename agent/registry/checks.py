@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, TypeGuard
 from uuid import UUID
 
-from agent.registry.errors import InputRefused, ReasonRefused, UnknownHost
+from agent.errors import InputRefused, ReasonRefused, UnknownHost
 from reportclient.plain_text import plain
 
 LONGEST = 255

@@ -6,13 +6,12 @@ from functools import partial
 from typing import Any
 
 from agent.bus.caller import NOBODY, Caller
-from agent.bus.errors import CallRefused, MessagingError, Sign
 from agent.bus.messaging import RpcClient, Target
-from agent.bus.signing import Operator, signed
+from agent.bus.signing import Operator, Sign, signed
+from agent.errors import CallRefused, MessagingError, RegistryUnavailable, SignatureRefused
+from agent.opts import RegistrySettings
 from agent.registry import wire
 from agent.registry.checks import Report, StatusChange
-from agent.registry.errors import RegistryUnavailable, SignatureRefused
-from agent.registry.opts import RegistrySettings
 from agent.registry.record import ServiceRecord
 
 TIMEOUT = 10.0
@@ -24,7 +23,7 @@ class RegistryClient:
 
     :class:`compute_registry.store.SqlRegistry` has the same methods.  Every method may raise
     :class:`RegistryUnavailable`, and those that name a host
-    :class:`~agent.registry.errors.UnknownHost`.
+    :class:`~agent.errors.UnknownHost`.
     """
 
     def __init__(
@@ -98,7 +97,7 @@ class RegistryClient:
     def call(self, method: str, *, answered: bool = True, **arguments: Any) -> Any:
         """Call a method of the registry by its name, and return its answer's value, if awaited.
 
-        :raises agent.registry.errors.RegistryError: the registry refused it, or is away.
+        :raises agent.errors.RegistryError: the registry refused it, or is away.
         """
         context = self.caller.context()
         try:

@@ -14,8 +14,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from agent.bus.caller import NOBODY, REASON, Caller
+from agent.errors import Attached, Changed
 from agent.registry.checks import StatusChange
-from agent.registry.errors import Attached, Changed
 from agent.registry.record import DOWN_AFTER, Records, ServiceRecord
 from reportclient.plain_text import plain
 

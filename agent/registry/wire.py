@@ -8,8 +8,8 @@ import dataclasses
 from datetime import datetime
 from typing import Any
 
-from agent.bus.errors import FAILED, OK, REFUSED
-from agent.registry.errors import RegistryError, RegistryUnavailable
+from agent.bus.incoming import FAILED, OK, REFUSED
+from agent.errors import RegistryError, RegistryUnavailable
 from agent.registry.record import ServiceRecord
 
 EXCHANGE = TOPIC = NAMESPACE = "compute-registry"

@@ -33,19 +33,14 @@ def machine_id() -> str:
 
 
 class Unusable(Exception):
-    """The file exists but can't be used; the text names it and the reason."""
+    """The file exists but can't be used; the text names it and the reason.
+
+    The cause is an ``OSError`` if it can't be read now.
+    """
 
 
 class Damaged(Unusable):
     """The content is not what was written."""
-
-
-class Unreadable(Unusable):
-    """The file can't be read now."""
-
-
-class Later(Unusable):
-    """A later version of the agent wrote the file: it is not changed."""
 
 
 @dataclass(slots=True)
@@ -55,20 +50,19 @@ class Document:
     path: Path
     version: int = 1
     writing: bool = True
-    """False: the document is read-only."""
+    """False: the document is read-only, also once it is one of a later version."""
     problem: str = field(default="", init=False)
     """Why the last :meth:`save_or_warn` failed; empty if it did not."""
     of_other_machine: bool = field(default=False, init=False)
     """Whether the file that was read was written on another machine."""
     _on_disk: bytes | None = field(default=None, init=False, repr=False)
-    _refused: bool = field(default=False, init=False)
 
     def read(self, parse: Callable[[Mapping[str, Any]], T], *, no_copy: bool = False) -> T | None:
         """Return the result of ``parse`` for the fields; ``None`` if there is no file.
 
         With ``no_copy`` a file that was copied, or restored from a backup, counts as damaged.
 
-        :raises Unusable: one of its kinds.
+        :raises Unusable: it can't be read, or is one of a later version; Damaged if it is damaged.
         """
         self.of_other_machine = False
         try:
@@ -76,9 +70,19 @@ class Document:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as err:
-            raise Unreadable(f"{self.path} can't be read: {files.describe_error(err)}") from err
+            raise Unusable(f"{self.path} can't be read: {files.describe_error(err)}") from err
         try:
-            fields = dict(self._checked(unsealed(data)))
+            fields = dict(unsealed(data))
+            version = fields.get("version")
+            if isinstance(version, int) and version > self.version:
+                self.writing = False
+                raise Unusable(
+                    f"{self.path} has version {version}, and this compute-agent reads "
+                    f"{self.version}: a later compute-agent wrote it; use that version, or move "
+                    "the file away"
+                )
+            if version != self.version:
+                raise ValueError(f"it has version {version!r}, not {self.version}")
             written_on, written_to = fields.pop("machine"), fields.pop("file")
             parsed = parse(fields)
         except DAMAGE as err:
@@ -96,7 +100,7 @@ class Document:
 
         :raises OSError: it can't be written.
         """
-        if not self.writing or self._refused:
+        if not self.writing:
             return
         content = {"version": self.version, **fields}
         data = sealed(content)
@@ -120,30 +124,18 @@ class Document:
                 LOG.warning("%s can't be written (%s): %s", self.path, why, otherwise)
             self.problem = f"{self.path} can't be written: {why}"
         else:
-            if not self._refused:  # a later version's file stays, and lacks what is known now
+            if self.writing:  # a later version's file lacks what is known now
                 self.problem = ""
 
     def remove(self) -> None:
         """Remove the file; if it can't be removed, the problem says why."""
-        if not self.writing or self._refused:
+        if not self.writing:
             return
         self._on_disk = None
         try:
             files.remove(self.path)
         except OSError as err:
             self.problem = f"{self.path} can't be removed: {files.describe_error(err)}"
-
-    def _checked(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-        version = fields.get("version")
-        if isinstance(version, int) and version > self.version:
-            self._refused = True
-            raise Later(
-                f"{self.path} has version {version}, and this compute-agent reads {self.version}: "
-                "a later compute-agent wrote it; use that version, or move the file away"
-            )
-        if version != self.version:
-            raise ValueError(f"it has version {version!r}, not {self.version}")
-        return fields
 
 
 def without_file() -> Document:

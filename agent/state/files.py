@@ -163,17 +163,6 @@ def set_aside(path: Path) -> str:
     return f", it is now {target}"
 
 
-def unwritable(directory: Path) -> str:
-    """Return why nothing can be written to a directory, whose disk is read-only or full now."""
-    try:
-        disk = os.statvfs(directory)
-    except OSError:
-        return ""
-    if disk.f_flag & os.ST_RDONLY:
-        return f"{directory} is read-only"
-    return f"{directory} is full" if disk.f_blocks and not disk.f_bavail else ""
-
-
 def sync_directory(directory: Path) -> None:
     """Sync a directory, so that a power cut does not lose a file's name."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)

@@ -10,7 +10,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,36 +26,11 @@ LOOK_EVERY = 0.02
 class InUse(Exception):
     """Another process has the lock; the text names the directory and the process."""
 
-    def __init__(self, directory: Path, holder: str) -> None:
-        self.what = f"state_path {directory} is in use by another compute-agent{holder}"
-        super().__init__(f"{self.what}: stop that process, or set another state_path")
-
-
-def lock_directory(directory: Path) -> int | None:
-    """Lock a directory, which is created; return the descriptor that holds the lock.
-
-    Return ``None`` if the directory can't be created: later writes to it report why.
-
-    :raises InUse: another process has the lock.
-    """
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as err:
-        os.close(descriptor)
+    def __init__(self, directory: Path) -> None:
         pid = holder(directory)
-        raise InUse(directory, f" (process {pid})" if pid else "") from err
-    except OSError as err:
-        LOG.warning(
-            "%s can't be locked (%s): never run two compute-agents with this state_path",
-            directory,
-            err.strerror,
-        )
-    return descriptor
+        process = f" (process {pid})" if pid else ""
+        self.what = f"state_path {directory} is in use by another compute-agent{process}"
+        super().__init__(f"{self.what}: stop that process, or set another state_path")
 
 
 @dataclass(slots=True)
@@ -66,11 +41,28 @@ class StateDirectory:
     problem: str = ""
     """Empty while the directory is there."""
     _descriptor: int | None = None
+    """It holds the lock; ``None`` if the directory could not be created: writes report why."""
 
     @classmethod
     def locked(cls, path: Path) -> "StateDirectory":
-        """Return the directory, created and locked if possible; see :func:`lock_directory`."""
-        return cls(path, _descriptor=lock_directory(path))
+        """Return the directory, created and locked if possible.
+
+        :raises InUse: another process has the lock.
+        """
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            return cls(path)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as err:
+            os.close(descriptor)
+            raise InUse(path) from err
+        except OSError as err:
+            text = "%s can't be locked (%s): never run two compute-agents with this state_path"
+            LOG.warning(text, path, err.strerror)
+        return cls(path, _descriptor=descriptor)
 
     def close(self) -> None:
         """Release the lock."""
@@ -81,8 +73,11 @@ class StateDirectory:
     def check(self) -> None:
         """Note, and log once, that the directory was removed, renamed or replaced."""
         before, self.problem = self.problem, ""
-        if self._is_there():
+        if self._descriptor is None:
             return
+        with suppress(OSError):
+            if os.path.samestat(self.path.stat(), os.fstat(self._descriptor)):
+                return
         self.problem = (
             f"state_path {self.path} was removed, renamed or replaced: nothing is saved for the "
             "next start; stop compute-agent, put the directory back if it still exists, start "
@@ -90,14 +85,6 @@ class StateDirectory:
         )
         if not before:
             LOG.warning("%s", self.problem)
-
-    def _is_there(self) -> bool:
-        if self._descriptor is None:
-            return True  # it could not be created: writes report why
-        try:
-            return os.path.samestat(self.path.stat(), os.fstat(self._descriptor))
-        except OSError:
-            return False
 
 
 @contextmanager
@@ -111,22 +98,18 @@ def lock_file(path: Path, within: float) -> Iterator[None]:
     give_up = time.monotonic() + within
     while True:
         with os.fdopen(files.open_file(path, os.O_RDONLY)) as file:
-            if _has_locked(file.fileno(), path):
+            is_ours = False
+            with suppress(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # Its holder may have replaced the file before this process got the lock.
+                is_ours = os.path.samestat(os.fstat(file.fileno()), path.stat())
+            if is_ours:
                 yield
                 return
         if time.monotonic() > give_up:
             text = f"is locked by another process for over {within:g} s"
             raise OSError(errno.EWOULDBLOCK, text, str(path))
         time.sleep(LOOK_EVERY)
-
-
-def _has_locked(descriptor: int, path: Path) -> bool:
-    """Return whether the file is locked now, and was not replaced before it was locked."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return os.path.samestat(os.fstat(descriptor), path.stat())
 
 
 def holder(path: Path) -> int | None:

@@ -129,14 +129,15 @@ class SavedRoot:
             return True
         saved = self._on_disk
         if saved is None or saved[0] is not self.view or saved[1] is not self.ledger:
-            self.document.save_or_warn(self._fields(), "nothing new is reported in Placement")
+            providers = [provider_row(each) for each in self.view.snapshot.providers.values()]
+            fields = {
+                "root": self.root,
+                "view": {"providers": providers, **view_fields(self.view)},
+                "ledger": _ledger_row(self.ledger),
+            }
+            self.document.save_or_warn(fields, "nothing new is reported in Placement")
             self._on_disk = None if self.document.problem else now
         return not self.document.problem
-
-    def _fields(self) -> dict[str, Any]:
-        providers = map(provider_row, self.view.snapshot.providers.values())
-        view = {"providers": list(providers), **view_fields(self.view)}
-        return {"root": self.root, "view": view, "ledger": _ledger_row(self.ledger)}
 
     def _parsed(self, fields: Mapping[str, Any]) -> tuple[View, Ledger]:
         if fields["root"] != self.root:

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent import version
+from agent.errors import Changed, HostTaken, RegistryError, UnknownHost
 from agent.registry.checks import LONGEST, Report, StatusChange, degraded_text
-from agent.registry.errors import Changed, HostTaken, RegistryError, UnknownHost
 from agent.registry.record import DOWN_AFTER, Registry, ServiceRecord, rivals
 from agent.switching.host_status import HostStatus
 from agent.switching.machine import ServiceStatus, Verdict, verdict

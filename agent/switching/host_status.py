@@ -19,9 +19,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from agent.errors import RecordUnusable
 from agent.loop import Loop
 from agent.registry.checks import StatusChange
-from agent.registry.errors import RecordUnusable
 from agent.registry.record import ServiceRecord
 from agent.reporting.reports import Condition, Report, with_agents_step
 from agent.state import files

@@ -9,7 +9,7 @@ from concurrent.futures import CancelledError
 from typing import Any
 
 from agent.bus.caller import Caller, reason_of
-from agent.bus.errors import WAITED
+from agent.bus.incoming import WAITED
 from agent.bus.messaging import Target
 from agent.bus.rpcapi import TOPIC
 from agent.bus.server import RpcServer

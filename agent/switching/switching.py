@@ -9,8 +9,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from agent.bus.signing import AgentPermissions
-from agent.opts import Settings
-from agent.registry.opts import RegistrySettings
+from agent.opts import RegistrySettings, Settings
 from agent.registry.record import Registry
 from agent.reporting.status import NO_RPC, SERVING, ServiceFacts
 from agent.service import Service

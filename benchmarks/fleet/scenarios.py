@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 
+from agent.errors import RegistryError
 from agent.registry.checks import StatusChange
-from agent.registry.errors import RegistryError
 from benchmarks.fleet import alone
 from benchmarks.fleet.centre import PERIOD, Centre
 from benchmarks.fleet.extrapolated import agent_calls

@@ -14,8 +14,8 @@ from oslo_db import api as oslo_db_api
 from oslo_db import exception as db_exception
 from oslo_db.sqlalchemy import engines
 
-from agent.registry.errors import InputRefused, RegistryUnavailable
-from agent.registry.opts import RegistryConfigError
+from agent.config import ConfigError
+from agent.errors import InputRefused, RegistryUnavailable
 from compute_registry.database.tables import CLOCK_ROW, METADATA
 from reportclient.plain_text import error_text
 
@@ -81,7 +81,7 @@ class FleetDatabase:
     def prepare(self) -> None:
         """Create the tables, unless they are there; several processes may do so at the same time.
 
-        :raises RegistryConfigError: there are tables of these names with other columns.
+        :raises ConfigError: there are tables of these names with other columns.
         :raises RegistryUnavailable: the database can't be reached, or can't be changed.
         """
         try:
@@ -168,7 +168,7 @@ def _prepare(sql: sa.Connection) -> None:
         needed = {each["name"] for each in found if not each["nullable"] and not each["default"]}
         wrong = {name for name, _ in columns.items() - there.items()} | (needed - columns.keys())
         if wrong:
-            raise RegistryConfigError(
+            raise ConfigError(
                 "[registry] connection: the database has tables of another version of compute-"
                 f"registry, or of another program ({table.name}: {', '.join(sorted(wrong))}): "
                 "create an empty database and connect to it; each agent creates its record again, "

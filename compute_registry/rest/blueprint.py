@@ -9,7 +9,7 @@ from flask.typing import ResponseReturnValue
 from werkzeug.exceptions import HTTPException, default_exceptions
 from werkzeug.routing import BaseConverter
 
-from agent.registry import errors
+from agent import errors
 from agent.registry.control import Control
 from compute_registry.rest import services
 from compute_registry.rest.policy import DELETE, LIST, UPDATE, Allowed

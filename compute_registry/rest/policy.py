@@ -10,7 +10,7 @@ from typing import Any
 from oslo_context import context as oslo_context
 from oslo_policy import policy
 
-from agent.registry.opts import RegistryConfigError
+from agent.config import ConfigError
 
 Allowed = Callable[[dict[str, Any], str], bool]
 """Whether a policy rule allows the caller, who is in the WSGI environment of a request."""
@@ -47,7 +47,7 @@ def allow_all(environ: dict[str, Any], rule: str) -> bool:  # noqa: ARG001
 def allowed_by_policy(conf: Any) -> Allowed:
     """Return the decision by the default rules and ``[oslo_policy] policy_file``.
 
-    :raises RegistryConfigError: the file can't be used.
+    :raises ConfigError: the file can't be used.
     """
     enforcer = policy.Enforcer(conf)
     enforcer.register_defaults(list_rules())
@@ -55,7 +55,7 @@ def allowed_by_policy(conf: Any) -> Allowed:
         enforcer.load_rules()
     except Exception as err:
         file = conf.oslo_policy.policy_file
-        raise RegistryConfigError(f"[oslo_policy] policy_file {file}: {err}") from err
+        raise ConfigError(f"[oslo_policy] policy_file {file}: {err}") from err
 
     def allowed(environ: dict[str, Any], rule: str) -> bool:
         context = oslo_context.RequestContext.from_environ(environ)

@@ -10,7 +10,8 @@ from flask import abort
 from flask.typing import ResponseReturnValue
 from microversion_parse import Version
 
-from agent.registry import checks, errors
+from agent import errors
+from agent.registry import checks
 from agent.registry.control import Control
 from agent.registry.record import ServiceRecord
 from compute_registry.rest.request import TRUE, UUIDS, Request

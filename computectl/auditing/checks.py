@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, TypeVar
 
+from agent.errors import RegistryError
 from agent.ownership.policy import DISABLED
-from agent.registry.errors import RegistryError
 from agent.registry.observed_service import Agreement, ObservedService
 from agent.registry.record import ServiceRecord
 from agent.reporting.reports import Condition, Severity, with_agents_step

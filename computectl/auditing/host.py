@@ -9,6 +9,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import groupby
 
+from agent.errors import UnknownHost
 from agent.ownership.ledger import Ledger, joined
 from agent.ownership.policy import DISABLED
 from agent.period.traits import tag_of
@@ -16,7 +17,6 @@ from agent.provider_config.answer import files_answer
 from agent.provider_config.entries import Entries
 from agent.provider_config.files import ProviderFiles
 from agent.registry.checks import Report
-from agent.registry.errors import UnknownHost
 from agent.registry.observed_service import ObservedService
 from agent.registry.record import is_alive, renamed
 from agent.reporting.reports import Condition, Severity

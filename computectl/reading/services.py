@@ -3,17 +3,18 @@
 import os
 import pwd
 import socket
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
-from agent.bus.caller import Caller, new_request_id
+from agent.bus.caller import Caller
 from agent.bus.signing import Operator
+from agent.errors import InputRefused, RecordUnusable, StillUp, UnknownHost
 from agent.registry.checks import Report, StatusChange, degraded_text
 from agent.registry.control import Control
-from agent.registry.errors import InputRefused, RecordUnusable, StillUp, UnknownHost
 from agent.registry.observed_service import ObservedService, observed_services
 from agent.registry.placement_roots import PlacementRoots
 from agent.registry.record import Records, Registry, ServiceRecord, rivals
@@ -156,7 +157,7 @@ class Services:
     @cached_property
     def caller(self) -> Caller:
         """Return the user and machine of this command, for the logs."""
-        return Caller(new_request_id(), f"computectl of {_user()}", None, socket.gethostname())
+        return Caller(f"req-{uuid.uuid4()}", f"computectl of {_user()}", None, socket.gethostname())
 
     @property
     def control(self) -> Control:

@@ -1,6 +1,5 @@
 """A command's access to the agent's configuration, its saved state, and Placement."""
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from agent.nodes.identity import COPIED, FILE_NAME, NODES, saved_compute_id, sav
 from agent.placement import adapter_from_conf
 from agent.reporting.status import FILE_NAME as STATUS_FILE
 from agent.state.document import Document, Unusable
-from agent.state.lock import InUse, lock_directory
+from agent.state.lock import InUse, StateDirectory
 from agent.state.saved_root import SavedRoot, saved_roots
 from computectl.shared.errors import CommandError
 from reportclient.http import API, LIMIT, PlacementAPI
@@ -107,14 +106,13 @@ class Session:
         :raises CommandError: the agent is running; ``next_step`` says what to do.
         """
         try:
-            held = lock_directory(self.settings.state_path)
+            held = StateDirectory.locked(self.settings.state_path)
         except InUse as err:
             raise CommandError(err.what, next_step) from err
         try:
             yield
         finally:
-            if held is not None:
-                os.close(held)
+            held.close()
 
     def no_compute_id(self) -> CommandError:
         """Return the error for a command that needs a compute_id or a root."""

@@ -12,9 +12,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 from cliff.command import Command
 from cliff.lister import Lister
 
+from agent import errors as registry
 from agent.config import ConfigError
 from agent.nodes.identity import IdentityError, IdentityNotReady
-from agent.registry import errors as registry
 from agent.reporting.reports import Condition, Severity, errors
 from computectl.app import ComputeCtl
 from computectl.shared.command_session import Session

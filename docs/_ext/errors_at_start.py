@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGES = ("agent", "compute_registry", "drivers", "reportclient")
 AT_START = {kind.__name__ for kind in LASTING} | {
-    *("DriverLoadFailed", "DriverNotFound", "RegistryConfigError"),
+    *("DriverLoadFailed", "DriverNotFound"),
     "_error",  # creates an IdentityError
 }
 LATER = {"DriverError", "TransportUnavailable"}
 """Those of ``LASTING`` that are mostly raised later."""
 READERS = (
-    *("agent/opts.py", "agent/placement.py", "agent/metrics/opts.py", "agent/bus/messaging.py"),
+    *("agent/opts.py", "agent/placement.py", "agent/bus/messaging.py"),
     *("drivers/opts.py", "drivers/inventory.py", "drivers/libvirt/devices/device_spec.py"),
     *("drivers/libvirt/devices/vgpu.py", "drivers/libvirt/facts/pmem.py"),
     *("drivers/libvirt/facts/cpu_features.py", "drivers/libvirt/facts/disk.py"),

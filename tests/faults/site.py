@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from agent.errors import RegistryError
 from agent.nodes.identity import FILE_NAME
 from agent.registry.checks import StatusChange
 from agent.registry.client import RegistryClient
-from agent.registry.errors import RegistryError
 from reportclient.errors import PlacementError
 from tests.integration.foreign import assert_stranger_untouched, tree_of, with_a_stranger
 from tests.servers.agent import AgentProcess

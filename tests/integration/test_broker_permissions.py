@@ -13,14 +13,13 @@ from amqp import AccessRefused, Message
 from kombu import Connection, Exchange, Queue
 
 from agent.bus import messaging
-from agent.bus.errors import MessagingError, NotPermitted, RemoteFault
 from agent.bus.messaging import Target
 from agent.bus.rpcapi import ComputeAgentAPI
 from agent.bus.server import RpcServer
 from agent.bus.signing import AgentPermissions, Operator, host_key, signed
+from agent.errors import MessagingError, NotPermitted, RemoteFault, SignatureRefused
 from agent.registry.checks import Report, StatusChange
 from agent.registry.client import RegistryClient
-from agent.registry.errors import SignatureRefused
 from compute_registry.broker_users import commands
 from tests.servers.rabbitmq import RabbitMQ
 from tests.servers.registry import RecordingAgent, RegistryProcess, recording_agent

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from agent.bus.errors import RemoteFault
 from agent.bus.rpcapi import ComputeAgentAPI
 from agent.bus.signing import Operator, host_key
+from agent.errors import RemoteFault
 from agent.registry.checks import StatusChange
 from agent.registry.client import RegistryClient
 from tests.integration.switched import options

@@ -16,9 +16,9 @@ import pytest
 
 from agent.bus import messaging
 from agent.bus.rpcapi import ComputeAgentAPI
+from agent.errors import RegistryUnavailable
 from agent.registry.client import RegistryClient
 from agent.registry.control import Control
-from agent.registry.errors import RegistryUnavailable
 from agent.registry.record import ServiceRecord
 from agent.switching.host_status import saved_status, status_document
 from tests.integration.switched import DISABLED

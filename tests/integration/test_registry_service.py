@@ -18,13 +18,13 @@ from typing import Any
 
 import pytest
 
-from agent.bus import errors
+from agent import errors
 from agent.bus.rpcapi import ComputeAgentAPI
 from agent.bus.signing import host_key, signed
+from agent.errors import Changed, RegistryUnavailable
 from agent.registry import wire
 from agent.registry.checks import Report, StatusChange
 from agent.registry.client import RegistryClient
-from agent.registry.errors import Changed, RegistryUnavailable
 from compute_registry import web
 from compute_registry.store import SqlRegistry
 from tests import registries

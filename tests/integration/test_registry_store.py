@@ -18,10 +18,8 @@ import pytest
 import sqlalchemy as sa
 
 from agent.bus.caller import Caller
-from agent.registry import wire
-from agent.registry.checks import Report, StatusChange
-from agent.registry.client import RegistryClient
-from agent.registry.errors import (
+from agent.config import ConfigError
+from agent.errors import (
     Changed,
     HostTaken,
     InputRefused,
@@ -29,7 +27,9 @@ from agent.registry.errors import (
     RegistryUnavailable,
     UnknownHost,
 )
-from agent.registry.opts import RegistryConfigError
+from agent.registry import wire
+from agent.registry.checks import Report, StatusChange
+from agent.registry.client import RegistryClient
 from agent.registry.record import DOWN_AFTER
 from compute_registry.database.fleet_database import FleetDatabase
 from compute_registry.database.tables import CLOCK_ROW, LONGEST_TICK, SERVICES
@@ -694,7 +694,7 @@ def test_tables_that_this_version_can_not_use_are_refused_at_the_start(
     database.prepare()
     database.run(lambda sql: sql.execute(sa.text(change)))
     if named:
-        with pytest.raises(RegistryConfigError, match=f"{named}.*create an empty database"):
+        with pytest.raises(ConfigError, match=f"{named}.*create an empty database"):
             database.prepare()
     else:
         database.prepare()

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from agent.bus import messaging
-from agent.bus.errors import RemoteFault
 from agent.bus.rpcapi import ComputeAgentAPI
+from agent.errors import RemoteFault
 from agent.registry.checks import StatusChange
 from agent.registry.control import Control, Switched
 from tests.integration.switched import (

@@ -12,7 +12,7 @@ import pytest
 
 from agent.nodes.identity import NODES
 from agent.reporting.status import ENDED, started_at
-from agent.state.lock import holder, lock_directory
+from agent.state.lock import StateDirectory, holder
 from agent.state.saved_root import root_path
 from computectl.app import main
 from reportclient.saved_view import sealed, unsealed
@@ -85,12 +85,12 @@ def test_an_agent_whose_pid_somebody_else_has_is_not_running(agent):
 def test_the_lock_says_who_runs_and_a_full_disk_is_not_ok(agent, monkeypatch, capsys):
     assert agent.once().returncode == 0
     assert "not running (its last pid was" in computectl(agent, "status").err
-    held = lock_directory(agent.state_path)
+    held = StateDirectory.locked(agent.state_path)
     said = computectl(agent, "status")
     assert f"process {os.getpid()} runs, and has written no status yet" in said.err
     (agent.state_path / "status.json").unlink()
     assert "compute-agent runs, and has written no status yet" in computectl(agent, "status").err
-    os.close(held)
+    held.close()
     begin(agent)
     full = SimpleNamespace(f_flag=0, f_blocks=9, f_bavail=0)
     monkeypatch.setattr(os, "statvfs", lambda _: full)

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from werkzeug.serving import WSGIRequestHandler, make_server
 
+from agent.errors import UnknownHost
 from agent.registry.control import Control
-from agent.registry.errors import UnknownHost
 from agent.registry.record import ServiceRecord
 from compute_registry.page.trees import PlacementReads
 from compute_registry.web import registry_app

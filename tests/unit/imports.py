@@ -59,7 +59,6 @@ DOORS: Mapping[str, str] = {
 }
 """Third-party libraries that files may import."""
 ALSO_PURE = (
-    "agent/registry/errors.py",
     "drivers/errors.py",
     "drivers/inventory.py",
     "drivers/libvirt/devices/device_spec.py",

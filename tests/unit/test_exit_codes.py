@@ -12,8 +12,8 @@ import pytest
 
 from agent import config, placement
 from agent.check import LASTING, PASSING, exit_code
+from agent.errors import RegistryUnavailable
 from agent.main import main
-from agent.registry.errors import RegistryUnavailable
 from agent.state.lock import InUse
 from compute_registry.command import main as registry_command
 from computectl.app import main as computectl
@@ -24,7 +24,7 @@ from reportclient.errors import AuthenticationFailed, Forbidden, ServerFault, Un
 EXPECTED = {
     DriverNotReady("a"): 1,
     RegistryUnavailable("a"): 1,
-    InUse(Path("a"), ""): 1,
+    InUse(Path("a")): 1,
     Unreachable("a"): 1,
     ServerFault("a"): 1,
     AuthenticationFailed("a"): 2,

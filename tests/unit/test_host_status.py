@@ -16,11 +16,11 @@ from unittest.mock import Mock
 import pytest
 
 from agent import version
-from agent.bus.errors import WAITED
+from agent.bus.incoming import WAITED
+from agent.errors import Changed, HostTaken, RegistryUnavailable, UnknownHost
 from agent.loop import Loop
 from agent.registry import checks
 from agent.registry.checks import StatusChange
-from agent.registry.errors import Changed, HostTaken, RegistryUnavailable, UnknownHost
 from agent.registry.record import ServiceRecord
 from agent.reporting.reports import Report
 from agent.state import files

@@ -14,13 +14,18 @@ from agent.nodes.identity import (
     NodeTable,
     compute_id,
     replace_compute_id,
-    root_uuids,
     saved_compute_id,
 )
 from reportclient.saved_view import sealed
 from tests.full_disk import full_disk
 
 OWN = "5a0d7f3e-94c1-4b53-9d0e-6f1f6e2f3a10"
+
+
+def root_uuids(
+    nodes: list[str], own: str, from_driver: dict[str, str], before: dict[str, str]
+) -> dict[str, str]:
+    return NodeTable(_uuids=before).uuids(nodes, own, from_driver)
 
 
 def test_a_new_host_gets_a_uuid_and_keeps_it(tmp_path: Path) -> None:

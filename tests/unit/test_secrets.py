@@ -13,7 +13,7 @@ from oslo_config import cfg
 from oslo_messaging import opts as messaging_opts
 
 from agent import opts, placement
-from agent.registry import opts as registry_opts
+from compute_registry import config as registry_config
 from drivers.libvirt import opts as libvirt_opts
 
 pytestmark = pytest.mark.slow
@@ -61,7 +61,7 @@ except Exception as err:
 
 
 LISTS = (
-    *(opts.list_opts, placement.list_opts, registry_opts.list_opts, libvirt_opts.list_opts),
+    *(opts.list_opts, placement.list_opts, registry_config.list_opts, libvirt_opts.list_opts),
     *(messaging_opts.list_opts, keystone_opts.list_auth_token_opts),
 )
 

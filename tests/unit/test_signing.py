@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from agent.bus.errors import NotPermitted, Sign
-from agent.bus.signing import AgentPermissions, Operator, host_key, signed
+from agent.bus.signing import AgentPermissions, Operator, Sign, host_key, signed
+from agent.errors import NotPermitted
 from agent.registry import wire
 from compute_registry.endpoint import RegistryPermissions
 

@@ -9,13 +9,12 @@ import pytest
 
 from agent import config
 from agent.bus import messaging
-from agent.bus.errors import NotPermitted
 from agent.bus.signing import RECORD_VERSION, SIGNED_BY, Operator, host_key
+from agent.errors import Changed, NotPermitted, RegistryUnavailable
 from agent.loop import Loop
 from agent.opts import Settings
 from agent.period.rules import Rules
 from agent.registry.checks import Report, StatusChange
-from agent.registry.errors import Changed, RegistryUnavailable
 from agent.reporting.status import NO_RPC, SERVING, ServiceFacts
 from agent.reporting.systemd import Systemd
 from agent.service import Service

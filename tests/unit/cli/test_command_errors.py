@@ -6,8 +6,8 @@ from contextlib import suppress
 import pytest
 
 from agent.config import ConfigError
+from agent.errors import RecordUnusable, RegistryUnavailable, SignatureRefused
 from agent.nodes.identity import IdentityError, IdentityNotReady
-from agent.registry.errors import RecordUnusable, RegistryUnavailable, SignatureRefused
 from computectl.app import ComputeCtl
 from computectl.shared.commands import as_command_error
 from computectl.shared.errors import PROBLEMS, UNUSABLE, CommandError

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from agent.errors import InputRefused, RecordUnusable, StillUp, UnknownHost
 from agent.loop import Loop
 from agent.registry.checks import StatusChange
-from agent.registry.errors import InputRefused, RecordUnusable, StillUp, UnknownHost
 from agent.reporting.reports import Report
 from agent.state.document import Document
 from agent.switching import host_status as module

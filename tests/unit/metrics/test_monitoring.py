@@ -18,7 +18,7 @@ from agent import config, retrying, version
 from agent.loop import Loop
 from agent.metrics import exposition
 from agent.metrics.monitoring import Facts, Measured, Monitoring, Numbers, route_of
-from agent.metrics.opts import MonitoringSettings
+from agent.opts import MonitoringSettings
 from agent.reporting.reports import Check, Condition, Occasion, Report, Severity
 from agent.reporting.status import AgentStatus, NodeStatus, ServiceFacts
 from reportclient.errors import Conflict, Unreachable

@@ -5,11 +5,11 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 
 from agent import version
-from agent.bus.errors import FAILED, OK, REFUSED
-from agent.metrics.opts import MonitoringSettings
+from agent.bus.incoming import FAILED, OK, REFUSED
+from agent.errors import HostTaken, RegistryUnavailable
+from agent.opts import MonitoringSettings
 from agent.registry import wire
 from agent.registry.checks import Report, StatusChange
-from agent.registry.errors import HostTaken, RegistryUnavailable
 from compute_registry.database.fleet_database import FleetDatabase
 from compute_registry.metrics import RegistryMonitoring
 from compute_registry.store import SqlRegistry

@@ -12,7 +12,7 @@ from prometheus_client import Metric, ProcessCollector
 
 from agent.loop import Loop
 from agent.metrics.monitoring import PREFIX, Facts, Numbers
-from agent.metrics.opts import MonitoringSettings
+from agent.opts import MonitoringSettings
 from compute_registry import metrics as registry
 from compute_registry.metrics import RegistryMonitoring
 from tests.servers.process import completed

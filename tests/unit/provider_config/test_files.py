@@ -55,7 +55,7 @@ def wrong(text: str) -> list[str]:
 def test_the_compute_node_is_each_root_also_where_it_stands_as_a_name(by: str) -> None:
     """As in the example of Nova's page on provider files."""
     text = entry("traits: {additional: [CUSTOM_A]}", f"{by}: $COMPUTE_NODE")
-    found = parse_files([("a.yaml", text)]).entries
+    found = parse_files([("a.yaml", text)])
     assert found.explicit == () and found.default is not None
     assert found.default.traits == {"CUSTOM_A"}
 
@@ -69,7 +69,7 @@ def entry(body: str, whom: str = "name: x") -> str:
 
 def test_everything_that_the_schema_has_is_read() -> None:
     found = parse_files([("a.yaml", FULL)])
-    one, two = found.entries.explicit
+    one, two = found.explicit
     assert (one.key, one.place) == (("name", "host1_dev1"), "a.yaml:4")
     assert one.traits == {"CUSTOM_FAST", "CUSTOM_NEAR"}
     assert one.inventory == {
@@ -78,8 +78,8 @@ def test_everything_that_the_schema_has_is_read() -> None:
     }
     assert one.places == {"CUSTOM_SLOT": "a.yaml:8", "CUSTOM_PORT": "a.yaml:15"}
     assert two.key == ("uuid", UUID.lower())
-    assert found.entries.default is not None
-    assert found.entries.default.traits == {"CUSTOM_ANY"}
+    assert found.default is not None
+    assert found.default.traits == {"CUSTOM_ANY"}
     assert found.warnings == ()
 
 
@@ -93,23 +93,24 @@ def test_aliases_and_merged_keys_are_yaml_too() -> None:
         "- identification: {name: z}\n"
         "  inventories: {additional: [{CUSTOM_B: {<<: *much, total: 9}}]}\n"
     )
-    x, y, z = parse_files([("a.yaml", text)]).entries.explicit
+    x, y, z = parse_files([("a.yaml", text)]).explicit
     assert x.inventory == y.inventory
     assert z.inventory["CUSTOM_B"] == Inventory(9, 0, 1, 2, 1, 1.0)
 
 
 def test_files_are_read_in_the_order_of_their_names_and_only_yaml_ones(tmp_path: Path) -> None:
     for name in ("b.yaml", "a.yaml", "c.yml", ".d.yaml", "e.yaml~"):
-        (tmp_path / name).write_text(entry(f"traits: {{additional: [CUSTOM_{name[0].upper()}]}}"))
-    found, _ = read_files(tmp_path, required=True)
-    assert [Path(name).name for name, _ in found] == ["a.yaml", "b.yaml"]
+        trait = f"traits: {{additional: [CUSTOM_{name[0].upper()}]}}"
+        (tmp_path / name).write_text(entry(trait, f"name: {name[0]}"))
+    found = read_files(tmp_path, required=True)
+    assert [Path(name).name for name, _ in found.files] == ["a.yaml", "b.yaml"]
 
 
 def test_a_file_that_somebody_may_think_is_read_gets_a_warning(tmp_path: Path) -> None:
     (tmp_path / "c.yml").write_text("")
     files = ProviderFiles.from_location(tmp_path, tmp_path / "state")
     files.load_files()
-    assert [str(one) for one in files.warnings] == [
+    assert [str(one) for one in files.entries.warnings] == [
         f"{tmp_path}/c.yml:1: is ignored: only *.yaml files are read"
     ]
 
@@ -152,7 +153,7 @@ def test_what_should_be_known_is_a_warning(text: str, said: list[str]) -> None:
 
 def test_a_likely_slip_in_a_newer_minor_version_may_be_a_new_key() -> None:
     text = entry("trait: {additional: [CUSTOM_A]}").replace("1.0", "1.3")
-    assert "unknown key; is traits meant?" in str(parse_files([("a.yaml", text)]).warnings[1])
+    assert "unknown key; is traits meant?" in str(parse_files([("a.yaml", text)]).warnings[2])
 
 
 # -- what is refused
@@ -315,7 +316,7 @@ def test_a_provider_that_two_files_describe_is_told_with_both(
 def test_an_entry_that_adds_nothing_is_no_second_description() -> None:
     trait = "traits: {additional: [CUSTOM_A]}"
     found = parse_files([("a.yaml", entry("traits: {}")), ("b.yaml", entry(trait))])
-    assert len(found.entries.explicit) == 1
+    assert len(found.explicit) == 1
 
 
 def test_bad_files_name_the_first_thing_and_count_the_rest() -> None:
@@ -330,7 +331,7 @@ def test_bad_files_name_the_first_thing_and_count_the_rest() -> None:
 
 def test_only_the_default_directory_may_be_missing(tmp_path: Path) -> None:
     missing = tmp_path / "nothing"
-    assert read_files(missing, required=False) == ((), ())
+    assert read_files(missing, required=False) == Entries()
     with pytest.raises(BadFile, match=f"{missing}:1: can't be read: No such file or directory"):
         read_files(missing, required=True)
     assert ProviderFiles.from_location(missing, tmp_path).required

@@ -4,8 +4,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from agent.errors import Changed, RegistryUnavailable, UnknownHost
 from agent.registry.checks import StatusChange
-from agent.registry.errors import Changed, RegistryUnavailable, UnknownHost
 from agent.registry.record import ServiceRecord
 
 SEEN = datetime(2030, 1, 2, 3, 4, 5, 678, UTC)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agent.registry.opts import RegistryConfigError
+from agent.config import ConfigError
 from compute_registry import config
 from compute_registry.web import with_audit
 from tests.unit.registry.test_rest import UUID, Api
@@ -44,5 +44,5 @@ def test_a_change_is_an_event_with_who_and_how_it_ended(
 
 
 def test_a_map_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(RegistryConfigError, match="audit_map_file .*/nothing"):
+    with pytest.raises(ConfigError, match="audit_map_file .*/nothing"):
         audited(tmp_path, tmp_path / "nothing")

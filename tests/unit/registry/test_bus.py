@@ -13,9 +13,10 @@ import pytest
 from kombu import Connection
 
 from agent.bus import messaging
-from agent.bus.errors import WAITED, NoAnswer, RemoteFault, TransportUnavailable
+from agent.bus.incoming import WAITED
 from agent.bus.messaging import RpcClient, Target
 from agent.bus.server import RpcServer
+from agent.errors import NoAnswer, RemoteFault, TransportUnavailable
 from agent.loop import in_thread
 from agent.reporting.logs import REPEATING
 from tests.malformed import messages

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from agent.errors import Attached, Changed, ReasonRefused, UnknownHost
 from agent.registry.control import NOBODY, Control
-from agent.registry.errors import Attached, Changed, ReasonRefused, UnknownHost
 from agent.registry.record import ServiceRecord
 from tests.unit.registry.fakes import Agents, OneRecord, record
 

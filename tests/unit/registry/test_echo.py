@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from agent.bus.errors import NotPermitted, TransportUnavailable
 from agent.bus.signing import Operator
+from agent.errors import NotPermitted, TransportUnavailable
 from compute_registry.endpoint import RegistryPermissions
 from compute_registry.heartbeats import ECHO_WITHIN, Echo
 

@@ -6,7 +6,7 @@ import sqlite3
 import pytest
 import sqlalchemy as sa
 
-from agent.registry.errors import RegistryUnavailable
+from agent.errors import RegistryUnavailable
 from compute_registry.database import fleet_database
 from compute_registry.database.fleet_database import FleetDatabase
 from tests.registries import watched_registry

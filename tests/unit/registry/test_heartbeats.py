@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from agent.bus.errors import TransportUnavailable
+from agent.errors import TransportUnavailable, UnknownHost
 from agent.loop import in_thread
 from agent.registry.checks import StatusChange
-from agent.registry.errors import UnknownHost
 from agent.registry.record import ServiceRecord
 from compute_registry import service, web
 from compute_registry.endpoint import RegistryEndpoint

@@ -12,8 +12,7 @@ from amqp.exceptions import PreconditionFailed
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.bus.errors import WAITED
-from agent.bus.incoming import DEEPEST, Malformed, check_call, check_reply
+from agent.bus.incoming import DEEPEST, WAITED, Malformed, check_call, check_reply
 from agent.bus.listener import WAKES_EVERY, Arrivals, describe
 from tests.malformed import CALLS, REFUSED
 

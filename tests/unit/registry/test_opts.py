@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from agent.bus.signing import host_key
-from agent.registry import opts
+from agent.config import ConfigError
+from agent.opts import RegistrySettings, registry_settings
 from compute_registry import config, service
 from tests.servers.process import completed
 
@@ -23,14 +24,14 @@ def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
         (tmp_path, f"^{tmp_path}: Is a dir"),
         ("/no/such/file", "/no/such/file"),
     ):
-        with pytest.raises(opts.RegistryConfigError, match=said):
+        with pytest.raises(ConfigError, match=said):
             config.load_config(["--config-file", str(file)])
 
 
-def load(tmp_path: Path, text: str) -> opts.RegistrySettings:
+def load(tmp_path: Path, text: str) -> RegistrySettings:
     path = tmp_path / "r.conf"
     path.write_text(text)
-    return opts.settings(config.load_config(["--config-file", str(path)]))
+    return registry_settings(config.load_config(["--config-file", str(path)]))
 
 
 def test_by_default_there_is_no_registry(tmp_path: Path) -> None:
@@ -52,7 +53,7 @@ def test_by_default_there_is_no_registry(tmp_path: Path) -> None:
     ],
 )
 def test_what_can_not_be_is_said_at_the_start(tmp_path: Path, line: str, said: str) -> None:
-    with pytest.raises(opts.RegistryConfigError, match=said):
+    with pytest.raises(ConfigError, match=said):
         load(tmp_path, f"[registry]\n{line}\n")
 
 

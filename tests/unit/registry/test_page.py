@@ -18,8 +18,8 @@ from keystoneauth1 import exceptions as ksa
 from werkzeug.test import Client
 
 from agent import version
+from agent.errors import RegistryUnavailable
 from agent.registry.control import Control
-from agent.registry.errors import RegistryUnavailable
 from agent.registry.observed_service import observed_services
 from compute_registry.keystone import OF_ONE, KeystoneCalls, Login
 from compute_registry.page.blueprint import is_page

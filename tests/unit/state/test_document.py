@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent.state import files
-from agent.state.document import Damaged, Document, Later, machine_id
+from agent.state.document import Damaged, Document, Unusable, machine_id
 from tests.full_disk import full_disk
 
 FIELDS = {"name": "host", "nodes": {"a": 1.5, "b": None}}
@@ -136,7 +136,7 @@ def test_a_later_versions_file_is_refused_and_never_written_over(tmp_path: Path)
     later.save(FIELDS)
     kept = later.path.read_bytes()
     one = document(tmp_path)
-    with pytest.raises(Later, match="has version 2, and this compute-agent reads 1"):
+    with pytest.raises(Unusable, match="has version 2, and this compute-agent reads 1"):
         one.read(same)
     one.save({"name": "other"})
     assert one.path.read_bytes() == kept

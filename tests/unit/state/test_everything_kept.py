@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from agent.errors import RecordUnusable
 from agent.nodes.identity import IdentityError, NodeTable, compute_id
 from agent.ownership.ledger import Claims
 from agent.registry.checks import StatusChange
-from agent.registry.errors import RecordUnusable
 from agent.reporting.status import StatusFile
 from agent.state.document import Unusable
 from agent.state.driver_store import DriverStore

@@ -10,7 +10,7 @@ import pytest
 from agent.check import exit_code
 from agent.nodes.identity import IdentityError, refuse_unreadable
 from agent.state import files
-from agent.state.document import Document, Unreadable, Unusable
+from agent.state.document import Document, Unusable
 from agent.state.lock import lock_file
 
 ROOT = "9d6ba763-8e93-5284-b069-776c52a0868f"
@@ -117,7 +117,7 @@ def test_what_leads_root_out_of_the_services_directory_is_refused(
 def test_what_is_no_regular_file_is_refused_at_once(tmp_path, user, plant, why):
     (tmp_path / "elsewhere").write_text(SECRET)
     plant(tmp_path / "file")
-    with pytest.raises((OSError, Unreadable), match=why):
+    with pytest.raises((OSError, Unusable), match=why):
         USERS[user](tmp_path / "file")
     assert (tmp_path / "elsewhere").read_text() == SECRET
 

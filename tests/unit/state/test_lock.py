@@ -8,23 +8,24 @@ from threading import Thread
 import pytest
 
 from agent.state import files
-from agent.state.lock import InUse, StateDirectory, lock_directory, lock_file
+from agent.state.lock import InUse, StateDirectory, lock_file
 
 
 def test_a_directory_is_locked_once_and_free_again_after_it(tmp_path: Path) -> None:
-    first = lock_directory(tmp_path / "state")
-    assert first is not None and os.listdir(tmp_path / "state") == []
+    first = StateDirectory.locked(tmp_path / "state")
+    assert os.listdir(tmp_path / "state") == []
     with pytest.raises(InUse, match=rf"{tmp_path}/state is in use .*\(process {os.getpid()}\)"):
-        lock_directory(tmp_path / "state")
-    os.close(first)
-    again = lock_directory(tmp_path / "state")
-    assert again is not None
-    os.close(again)
+        StateDirectory.locked(tmp_path / "state")
+    first.close()
+    StateDirectory.locked(tmp_path / "state").close()
 
 
 def test_a_directory_that_can_not_be_made_is_no_matter_of_the_lock(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert lock_directory(tmp_path / "file" / "state") is None
+    state = StateDirectory.locked(tmp_path / "file" / "state")
+    state.check()
+    assert not state.problem
+    state.close()
 
 
 # -- one file

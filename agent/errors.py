@@ -1,7 +1,31 @@
-"""Errors of the registry, with who has to act next.
+"""Errors of the message bus and of the registry, with who has to act next.  Pure.
 
-The store and the RPC client raise the same errors.
+The registry's store and its RPC client raise the same errors.  oslo.messaging is not imported here.
 """
+
+
+class MessagingError(Exception):
+    """The base of all errors of the message bus."""
+
+
+class TransportUnavailable(MessagingError):
+    """The transport URL can't be used, or the broker can't be reached."""
+
+
+class NoAnswer(MessagingError):
+    """No answer came in time: there is no such server, or it is down, slow, or cut off."""
+
+
+class NotPermitted(MessagingError):
+    """The sender of this call may not make it, or its signature is missing or wrong."""
+
+
+class RemoteFault(MessagingError):
+    """The other side answered with an error."""
+
+
+class CallRefused(RemoteFault):
+    """The other side raised :class:`NotPermitted`.  Next: the operator corrects the keys."""
 
 
 class RegistryError(Exception):
