@@ -30,7 +30,7 @@ from reportclient.errors import (
     without_frames,
 )
 from reportclient.http import API
-from reportclient.model import Provider
+from reportclient.model import Provider, used_providers
 from reportclient.plain_text import first_few
 from reportclient.plan import (
     SETTERS,
@@ -48,7 +48,6 @@ from reportclient.plan import (
     UpdateProvider,
 )
 from reportclient.reader import members_of, other_hosts, read_part
-from reportclient.reshape import used_providers
 from reportclient.view import View, ViewEdit
 
 Request: TypeAlias = tuple[str, str, dict[str, Any] | None]

@@ -17,8 +17,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from reportclient.model import Allocations, Inventory, Provider
-from reportclient.names import Names, is_custom, name_problem
+from reportclient.model import (
+    Allocations,
+    Inventory,
+    Names,
+    Provider,
+    is_custom,
+    name_problem,
+    used_providers,
+)
 from reportclient.plan import (
     CreateProvider,
     DeleteProvider,
@@ -34,7 +41,6 @@ from reportclient.plan import (
     SetTraits,
     UpdateProvider,
 )
-from reportclient.reshape import used_providers
 from reportclient.snapshot import Snapshot
 
 KEPT_NAME = 150

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from reportclient.model import Provider
-from reportclient.names import Names
+from reportclient.model import Names, Provider
 from reportclient.plan import (
     DeleteProvider,
     EnsureClass,

@@ -36,13 +36,13 @@ from reportclient.calls import Counting
 from reportclient.diff import diff
 from reportclient.errors import PlacementError, Unreachable, WrongForm
 from reportclient.http import API
-from reportclient.model import Allocations, Provider
+from reportclient.model import Allocations, Provider, used_providers
 from reportclient.plain_text import error_text, first_few
 from reportclient.plan import DeleteProvider, Operation, Plan, Problem
 from reportclient.provider_tree import ProviderTree
 from reportclient.reader import allocations_on
 from reportclient.refusals import RESHAPE
-from reportclient.reshape import AllocationsBroken, used_providers
+from reportclient.reshape import AllocationsBroken
 from reportclient.root import Root
 from reportclient.schedule import VERIFY_EVERY
 from reportclient.snapshot import Snapshot

@@ -28,10 +28,11 @@ from reportclient.apply import Outcome, refuse_if_shared
 from reportclient.calls import http_call
 from reportclient.errors import InUse, Kept, PlacementError, Shared
 from reportclient.http import API
+from reportclient.model import used_providers
 from reportclient.plain_text import error_text
 from reportclient.reader import provider_by_name
 from reportclient.refusals import explain_errors, name_taken_error, users_by_class
-from reportclient.reshape import generations_after, used_providers
+from reportclient.reshape import generations_after
 from reportclient.snapshot import EMPTY, Snapshot
 
 

@@ -6,8 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from reportclient.diff import diff
-from reportclient.model import Inventory, Provider
-from reportclient.names import Names
+from reportclient.model import Inventory, Names, Provider
 from reportclient.plan import (
     CreateProvider,
     DeleteProvider,
