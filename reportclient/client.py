@@ -17,7 +17,6 @@ from threading import RLock
 from typing import Any, TypeVar
 
 from reportclient.allocations import LazyAllocations, Moves
-from reportclient.calls import Counting
 from reportclient.claims import any_sets
 from reportclient.diff import diff
 from reportclient.errors import Conflict, InUse, NotFound, NotOwned, NotSent, PlacementError, Wrong
@@ -36,7 +35,7 @@ from reportclient.plan import (
 from reportclient.provider_tree import ProviderTree
 from reportclient.reader import provider_by_name, provider_by_uuid
 from reportclient.refusals import Refusals, users_by_class
-from reportclient.root import BulkWrites, Root, Store
+from reportclient.root import BulkWrites, Counting, Root, Store
 from reportclient.schedule import AT_ONCE, Times
 from reportclient.snapshot import Snapshot
 from reportclient.view import View

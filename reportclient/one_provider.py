@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from threading import RLock
 from typing import Any
 
-from reportclient.calls import send
+from reportclient.apply import send
 from reportclient.errors import Conflict, NotFound, UnknownNames
 from reportclient.http import API
 from reportclient.model import Inventory, is_custom, read_aggregates, read_inventory, read_traits

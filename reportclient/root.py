@@ -11,12 +11,11 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import monotonic, sleep, time
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
-from reportclient.apply import FAULTS, Outcome, apply, never
-from reportclient.calls import Counting, http_call
+from reportclient.apply import FAULTS, Outcome, apply, http_call, never
 from reportclient.errors import (
     PLAN_ANEW,
     AlreadyThere,
@@ -72,6 +71,35 @@ class Store(Protocol):
 
     def forget(self, root: str) -> None:
         """Delete the saved view of a root (UUID)."""
+
+
+class Counting:
+    """An API for one attempt, which counts its calls and records what they met.
+
+    ``now``: when the attempt began, in seconds of a monotonic clock.
+    """
+
+    def __init__(self, api: API, now: float = 0.0) -> None:
+        self._api = api
+        self.now = now
+        self.needs: str | None = None
+        """The oldest microversion that supports the attempt; ``None``: any."""
+        self.calls = 0
+        self.tries = 1
+        """Number of tries: more than one after conflicts with other clients."""
+        self.done: list[Operation] = []
+        """The acknowledged operations."""
+        self.stopped: tuple[Any, ...] | None = None
+        """The request at which the previous try stopped, as :func:`http_call` returns it."""
+        self.met: tuple[Any, ...] | None = None
+        """The error that ended the previous try; the view and the number of writes at that time."""
+
+    def request(
+        self, method: str, path: str, *, json: Any = None, needs: str | None = None
+    ) -> dict[str, Any]:
+        """See :class:`reportclient.http.API`."""
+        self.calls += 1
+        return self._api.request(method, path, json=json, needs=needs or self.needs)
 
 
 @dataclass(slots=True)

@@ -32,7 +32,6 @@ from drivers.errors import ReshapeFailed
 from drivers.loader import LoadedDriver
 from reportclient.allocations import LazyAllocations
 from reportclient.apply import Outcome, never
-from reportclient.calls import Counting
 from reportclient.diff import diff
 from reportclient.errors import PlacementError, Unreachable, WrongForm
 from reportclient.http import API
@@ -43,7 +42,7 @@ from reportclient.provider_tree import ProviderTree
 from reportclient.reader import allocations_on
 from reportclient.refusals import RESHAPE
 from reportclient.reshape import AllocationsBroken
-from reportclient.root import Root
+from reportclient.root import Counting, Root
 from reportclient.schedule import VERIFY_EVERY
 from reportclient.snapshot import Snapshot
 from reportclient.view import View

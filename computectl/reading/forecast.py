@@ -24,8 +24,7 @@ from drivers.api import DriverContext
 from drivers.errors import DriverError, ReshapeFailed
 from drivers.loader import load_drivers
 from reportclient import plan as ops
-from reportclient.apply import Outcome, refuse_if_shared
-from reportclient.calls import http_call
+from reportclient.apply import Outcome, http_call, refuse_if_shared
 from reportclient.errors import InUse, Kept, PlacementError, Shared
 from reportclient.http import API
 from reportclient.model import used_providers
