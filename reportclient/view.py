@@ -113,11 +113,6 @@ class View:
                 changes[uuid] = replace(provider, inventory={**provider.inventory, **kept})
         return desired.with_changes(changes)
 
-    def with_drain_times(self, now: float) -> "View":
-        """Return this view with ``drained_since`` of what drains; ``now`` if that is new."""
-        since = {uuid: self.drained_since.get(uuid, now) for uuid in self.drained}
-        return self if since == self.drained_since else replace(self, drained_since=since)
-
     def stale(self) -> "View":
         """Return this view marked as uncertain, so that it is verified before the next write."""
         partly = self.unread if self.certain else {}
