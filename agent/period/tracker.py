@@ -32,12 +32,11 @@ from drivers.errors import ReshapeFailed
 from drivers.loader import LoadedDriver
 from reportclient.allocations import LazyAllocations
 from reportclient.apply import Outcome, never
-from reportclient.diff import diff
 from reportclient.errors import PlacementError, Unreachable, WrongForm
 from reportclient.http import API
 from reportclient.model import Allocations, Provider, used_providers
 from reportclient.plain_text import error_text, first_few
-from reportclient.plan import DeleteProvider, Operation, Plan, Problem
+from reportclient.plan import DeleteProvider, Operation, Plan, Problem, diff
 from reportclient.provider_tree import ProviderTree
 from reportclient.reader import allocations_on
 from reportclient.refusals import RESHAPE

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from reportclient.diff import diff
 from reportclient.model import Inventory, Names, Provider
 from reportclient.plan import (
     CreateProvider,
@@ -16,6 +15,7 @@ from reportclient.plan import (
     SetInventory,
     SetTraits,
     UpdateProvider,
+    diff,
 )
 from reportclient.snapshot import Snapshot
 
