@@ -17,13 +17,12 @@ from threading import RLock
 from typing import Any, TypeVar
 
 from reportclient.allocations import LazyAllocations, Moves
-from reportclient.claims import any_sets
 from reportclient.errors import Conflict, InUse, NotFound, NotOwned, NotSent, PlacementError, Wrong
 from reportclient.http import API, PlacementAPI, as_api
 from reportclient.model import Allocations, Provider, canonical_uuid
 from reportclient.one_provider import OneProvider
 from reportclient.plan import DeleteProvider, Operation, Plan, Problem, SetInventory, diff
-from reportclient.provider_tree import ProviderTree
+from reportclient.provider_tree import ProviderTree, any_sets
 from reportclient.reader import provider_by_name, provider_by_uuid
 from reportclient.refusals import Refusals, users_by_class
 from reportclient.root import BulkWrites, Counting, Root, Store
