@@ -11,9 +11,8 @@ import copy
 from typing import Any
 
 from benchmarks import shapes
-from reportclient.diff import diff
 from reportclient.model import Inventory, Provider
-from reportclient.plan import Plan, SetInventory
+from reportclient.plan import Plan, SetInventory, diff
 from reportclient.provider_tree import ProviderTree
 from reportclient.snapshot import Snapshot
 from reportclient.view import View

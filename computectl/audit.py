@@ -12,8 +12,8 @@ from computectl.reading.services import Services
 from computectl.shared.commands import SEVERITY_STYLES, Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import PROBLEMS, UNUSABLE
 from computectl.shared.screen import Screen, counted, folded
-from reportclient.calls import Counting
 from reportclient.plain_text import plain
+from reportclient.root import Counting
 
 COLUMNS: Columns = {
     "check": lambda finding: finding.check,

@@ -23,7 +23,6 @@ from computectl.shared.commands import TEXT, Columns, DrawnOrListed, Table, argu
 from computectl.shared.errors import PROBLEMS, CommandError
 from computectl.shared.screen import Screen, counted, folded
 from drivers.errors import BadFile
-from reportclient.calls import Counting
 from reportclient.candidates import (
     AllocationCandidates,
     AllocationRequest,
@@ -34,6 +33,7 @@ from reportclient.candidates import (
 from reportclient.candidates.asking import allocation_candidates
 from reportclient.errors import Rejected, UnknownNames
 from reportclient.http import API
+from reportclient.root import Counting
 
 SHOWN_HOSTS = 20
 """Hosts that are drawn; the formats for programs list all."""

@@ -8,9 +8,9 @@ from itertools import chain
 from typing import Any
 
 from reportclient.http import API
-from reportclient.model import Allocations
+from reportclient.model import Allocations, used_providers
 from reportclient.reader import allocations_of, allocations_on
-from reportclient.reshape import Affected, moved_allocations, used_providers
+from reportclient.reshape import Affected, moved_allocations
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
 

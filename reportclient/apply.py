@@ -8,9 +8,9 @@ Placement fails at several in a row.
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, assert_never
 
-from reportclient.calls import http_call, send
+from reportclient import forms
 from reportclient.errors import (
     PASSING,
     PLAN_ANEW,
@@ -30,7 +30,7 @@ from reportclient.errors import (
     without_frames,
 )
 from reportclient.http import API
-from reportclient.model import Provider
+from reportclient.model import Provider, used_providers
 from reportclient.plain_text import first_few
 from reportclient.plan import (
     SETTERS,
@@ -46,13 +46,14 @@ from reportclient.plan import (
     SetInventory,
     SetTraits,
     UpdateProvider,
+    as_dicts,
 )
-from reportclient.reader import members_of, other_hosts, read_part
-from reportclient.reshape import used_providers
+from reportclient.reader import Listed, members_of, other_hosts, read_part
+from reportclient.reshape import generations_after, reshape_payload
 from reportclient.view import View, ViewEdit
 
 Request: TypeAlias = tuple[str, str, dict[str, Any] | None]
-"""What :func:`reportclient.calls.http_call` returns."""
+"""The HTTP call of an operation: method, path and body."""
 MIN_PARALLEL = 16
 """Number of operations from which a plan is sent in parallel."""
 
@@ -151,9 +152,9 @@ def _can_join(operation: Operation, batch: list[Operation]) -> bool:
 
 
 Result: TypeAlias = dict[str, Any] | PlacementError
-_SETTERS = SetTraits | SetAggregates | SetInventory
-"""Operations of which a conflict says that one provider was written to, and nothing else."""
 _PARTS: dict[type, str] = {kind: part for part, kind in SETTERS.items()}
+"""The parts of a provider by the operation that sets it.  A conflict of such an operation says that
+the provider was written to, and nothing else."""
 
 
 @dataclass(slots=True)
@@ -173,8 +174,7 @@ class _Run:
     def attempt(self, batch: list[Operation]) -> None:
         if self.outcome.bulk_refused:
             batch = [single for operation in batch for single in _singly(operation)]
-        reduced = (self._without_failed(operation) for operation in batch)
-        sendable = [operation for operation in reduced if not self._is_blocked(operation)]
+        sendable = [each for each in map(self._sendable, batch) if each is not None]
         if len(self.in_a_row) >= self.patience:
             for single in (single for operation in sendable for single in _singly(operation)):
                 self.outcome.unsent.add(subject_of(single))
@@ -186,29 +186,50 @@ class _Run:
         for operation, result in zip(sendable, self.pool.map(self._send, sendable), strict=True):
             self._handle_result(operation, result)
 
-    def _send(self, operation: Operation) -> Result:
-        result = self._send_once(operation)
-        # A 500 is often a race inside Placement: worth one more try.
-        again = isinstance(result, ServerFault) and self.patience > 1
-        return self._send_once(operation) if again else result
+    def _sendable(self, operation: Operation) -> Operation | None:
+        """Return the operation without what earlier failures prevent; record that as failed."""
+        if isinstance(operation, SetInventories):
+            singles = operation.inventories.items()
+            left = {uuid: it for uuid, it in singles if self._sendable(SetInventory(uuid, it))}
+            return SetInventories(left) if left else None
+        failed, subject, needs = self.outcome.failed, subject_of(operation), needs_of(operation)
+        if isinstance(operation, DeleteProvider):  # Placement deletes no provider with children
+            needs = [it for it in failed if self.edit.is_below(it, subject)]
+        for needed in needs:
+            if needed not in failed or subject in failed:
+                continue
+            if not isinstance(operation, Reshape):
+                failed[subject] = failed[needed]
+            elif needed not in self.edit.generations:  # else it exists
+                missing, why = needed, failed[needed]
+                match self.outcome.refused.get(needed):
+                    case CreateProvider(name=name):
+                        missing = f"provider {name} ({needed})"
+                text = f"reshape not sent: {missing} could not be created: {why.args[0]}"
+                failed[subject] = NotSent(text, request_id=why.request_id)
+                if not isinstance(why, Unreachable):
+                    self.outcome.refused[subject] = operation
+        return None if subject in failed else operation
 
-    def _send_once(self, operation: Operation) -> Result:
+    def _send(self, operation: Operation, *, again: bool = True) -> Result:
+        """Send an operation with the generations under which the part that it sets was read."""
+        generations, unread = self.edit.generations, self.outcome.view.unread
+        if unread:
+            part = _PARTS.get(type(operation), "inventories")
+            known = generations.items()
+            generations = {uuid: n for uuid, n in known if unread.get(uuid, part) == part}
         try:
             if isinstance(operation, DeleteProvider) and not operation.by_owner:
                 provider = self.edit.provider(operation.uuid)
                 refuse_if_shared(provider, self.edit.generations, self.api, operation.kept)
             if isinstance(operation, SetAggregates):
                 self._refuse_if_changed(operation.uuid)
-            return send(operation, self._generations(operation), self.api)
+            return send(operation, generations, self.api)
         except PlacementError as err:
+            # A 500 is often a race inside Placement: worth one more try.
+            if again and self.patience > 1 and isinstance(err, ServerFault):
+                return self._send(operation, again=False)
             return without_frames(err)
-
-    def _generations(self, operation: Operation) -> Mapping[str, int]:
-        """Return the generations under which the part that the operation sets was read."""
-        part = _PARTS.get(type(operation), "inventories")
-        others = {uuid for uuid, read in self.outcome.view.unread.items() if read != part}
-        known = self.edit.generations
-        return {it: known[it] for it in known if it not in others} if others else known
 
     def _refuse_if_changed(self, uuid: str) -> None:
         """Raise ``Conflict`` if another client has set aggregates of the provider.
@@ -221,79 +242,47 @@ class _Run:
             raise Conflict(f"the aggregates of provider {provider.name} ({uuid}) were changed")
 
     def _handle_result(self, operation: Operation, result: Result) -> None:
+        outcome = self.outcome
         if isinstance(result, dict):
             self.edit.ack(operation, result)  # the only line that changes the view
-            self.outcome.done += (operation,)
+            outcome.done += (operation,)
             self.in_a_row.clear()
             return
         if isinstance(result, UnknownNames):
             self.edit.refused(operation, result.names)
-        elif isinstance(result, Conflict) and isinstance(operation, _SETTERS):
-            self.unread[operation.uuid] = _PARTS[type(operation)]
+        elif isinstance(result, Conflict) and type(operation) in _PARTS:
+            self.unread[subject_of(operation)] = _PARTS[type(operation)]
         elif isinstance(result, (*PASSING, Unreachable)):
             harmless = isinstance(operation, EnsureTrait | EnsureClass)
             self.unsure |= not (is_silence(result) and (result.unsent or harmless))
-        races = Conflict if isinstance(operation, SetInventories) else PLAN_ANEW
-        if is_silence(result) or (isinstance(result, races) and self._ends_plan(operation, result)):
-            self.outcome.stopped_by, self.outcome.stopped_at = result, operation
+        if self._ends_plan(operation, result):
+            outcome.stopped_by, outcome.stopped_at = result, operation
         elif isinstance(operation, SetInventories):
-            self._send_singly(operation, result)
+            # Written one by one, only the bad inventories fail.
+            outcome.bulk_refused = isinstance(result, (Forbidden, NotFound, TooOld))
+            for single in _singly(operation):
+                if outcome.stopped_by is None:
+                    self.attempt([single])
         else:
             if isinstance(result, PASSING):
                 self.in_a_row.append(result)
             self._refuse(operation, result)
 
     def _ends_plan(self, operation: Operation, err: PlacementError) -> bool:
-        """Return whether a new plan may help: the error is a race, or says what was not known."""
-        tells = isinstance(err, AlreadyThere | UnknownNames)
-        request = http_call(operation, self.edit.generations)
-        return not self.in_a_row and (tells or not self.tried(operation, request))
+        """Return whether Placement is silent, or a new plan may help.
+
+        That is after a race, and after an error that says what was not known.
+        """
+        races = Conflict if isinstance(operation, SetInventories) else PLAN_ANEW
+        if not isinstance(err, races) or self.in_a_row:
+            return is_silence(err)
+        if isinstance(err, AlreadyThere | UnknownNames):
+            return True
+        return not self.tried(operation, http_call(operation, self.edit.generations))
 
     def _refuse(self, operation: Operation, err: PlacementError) -> None:
         self.outcome.failed[subject_of(operation)] = err
         self.outcome.refused[subject_of(operation)] = operation
-
-    def _send_singly(self, bulk: SetInventories, err: PlacementError) -> None:
-        """Send a refused bulk write as single writes, so that only the bad inventories fail."""
-        self.outcome.bulk_refused = isinstance(err, (Forbidden, NotFound, TooOld))
-        for single in _singly(bulk):
-            if self.outcome.stopped_by is None:
-                self.attempt([single])
-
-    def _without_failed(self, operation: Operation) -> Operation:
-        if not isinstance(operation, SetInventories):
-            return operation
-        single = (SetInventory(*item) for item in operation.inventories.items())
-        return SetInventories({o.uuid: o.inventory for o in single if not self._is_blocked(o)})
-
-    def _is_blocked(self, operation: Operation) -> bool:
-        """Return whether an earlier failure prevents this operation; then record it as failed."""
-        subject, needs = subject_of(operation), needs_of(operation)
-        if isinstance(operation, DeleteProvider):  # Placement deletes no provider with children
-            needs = [it for it in self.outcome.failed if self.edit.is_below(it, subject)]
-        for needed in needs:
-            exists = isinstance(operation, Reshape) and needed in self.edit.generations
-            if needed in self.outcome.failed and not exists:
-                self._leave_out(operation, needed)
-        nothing_left = isinstance(operation, SetInventories) and not operation.inventories
-        return nothing_left or subject in self.outcome.failed
-
-    def _leave_out(self, operation: Operation, needed: str) -> None:
-        """Record that an operation is not sent because ``needed`` failed."""
-        failed, subject = self.outcome.failed, subject_of(operation)
-        why = failed[needed]
-        if not isinstance(operation, Reshape):
-            failed.setdefault(subject, why)
-        elif subject not in failed:
-            match self.outcome.refused.get(needed):
-                case CreateProvider(name=name):
-                    missing = f"provider {name} ({needed})"
-                case _:
-                    missing = needed
-            text = f"reshape not sent: {missing} could not be created: {why.args[0]}"
-            failed[subject] = NotSent(text, request_id=why.request_id)
-            if not isinstance(why, Unreachable):
-                self.outcome.refused[subject] = operation
 
 
 def refuse_if_shared(
@@ -365,3 +354,78 @@ def needs_of(operation: Operation) -> Iterable[str]:
             return {*names, *inventories, *used_providers(allocations)}
         case _:
             return ()
+
+
+_GENERATION = forms.record(resource_provider_generation=forms.count)
+
+
+def send(operation: Operation, generations: Mapping[str, int], api: API) -> dict[str, Any]:
+    """Send an operation and return the body of the answer; for a reshape, a listing of the tree.
+
+    ``generations`` by provider UUID go into the request.
+
+    :raises reportclient.errors.PlacementError: it failed, or its result is unknown; ``Conflict``: a
+        provider that it sets was not read.
+    """
+    written: Iterable[str] = ()
+    check: forms.Check[Any] = forms.empty
+    match operation:
+        case CreateProvider() | UpdateProvider():
+            check = forms.provider
+        case SetTraits(uuid) | SetAggregates(uuid) | SetInventory(uuid):
+            written, check = (uuid,), _GENERATION
+        case Reshape(inventories) | SetInventories(inventories):
+            written = inventories
+    if unread := sorted(uuid for uuid in written if uuid not in generations):
+        raise Conflict(f"providers {', '.join(unread)} have changed and must be read first")
+    method, path, body = http_call(operation, generations)
+    moves = isinstance(operation, UpdateProvider) and operation.moved
+    reply = api.request(method, path, json=body, needs="1.37" if moves else None)
+    forms.checked(f"{method} {path}", check, reply)
+    if isinstance(operation, UpdateProvider):  # no generation protects its parent
+        parent = reply["parent_provider_uuid"]
+        if parent != operation.parent_uuid:
+            text = f"provider {operation.name} ({operation.uuid}) was moved by another client"
+            raise Conflict(f"{text}: it is below {parent}")
+    if isinstance(operation, Reshape):  # its answer is empty, and generations moved
+        listed: list[Listed] = []
+        left = dict.fromkeys(generations_after(operation, generations))
+        while left:
+            tree = members_of(left.popitem()[0], api)
+            listed += tree
+            for item in tree:
+                left.pop(item["uuid"], None)
+        return {"resource_providers": listed}
+    return reply
+
+
+def http_call(  # noqa: PLR0911  one return for each kind
+    operation: Operation, generations: Mapping[str, int]
+) -> Request:
+    """Return the HTTP call of an operation: method, path and body."""
+    body: dict[str, Any]
+    match operation:
+        case EnsureTrait(name):
+            return "PUT", f"/traits/{name}", None
+        case EnsureClass(name):
+            return "PUT", f"/resource_classes/{name}", None
+        case CreateProvider(uuid, name, parent):
+            body = {"uuid": uuid, "name": name, "parent_provider_uuid": parent}
+            return "POST", "/resource_providers", body
+        case UpdateProvider(uuid, name, parent, moved):
+            body = {"name": name, **({"parent_provider_uuid": parent} if moved else {})}
+            return "PUT", f"/resource_providers/{uuid}", body
+        case Reshape() | SetInventories():
+            return "POST", "/reshaper", reshape_payload(operation, generations)
+        case DeleteProvider(uuid):
+            return "DELETE", f"/resource_providers/{uuid}", None
+        case SetTraits(uuid, traits):
+            body = {"traits": sorted(traits)}
+        case SetAggregates(uuid, aggregates):
+            body = {"aggregates": sorted(aggregates)}
+        case SetInventory(uuid, inventory):
+            body = {"inventories": as_dicts(inventory)}
+        case _:
+            assert_never(operation)
+    body["resource_provider_generation"] = generations.get(uuid)
+    return "PUT", f"/resource_providers/{uuid}/{_PARTS[type(operation)]}", body

@@ -17,26 +17,15 @@ from threading import RLock
 from typing import Any, TypeVar
 
 from reportclient.allocations import LazyAllocations, Moves
-from reportclient.calls import Counting
-from reportclient.claims import any_sets
-from reportclient.diff import diff
 from reportclient.errors import Conflict, InUse, NotFound, NotOwned, NotSent, PlacementError, Wrong
 from reportclient.http import API, PlacementAPI, as_api
 from reportclient.model import Allocations, Provider, canonical_uuid
 from reportclient.one_provider import OneProvider
-from reportclient.plan import (
-    DeleteProvider,
-    Operation,
-    Plan,
-    Problem,
-    SetInventory,
-    not_removed,
-    rebased,
-)
-from reportclient.provider_tree import ProviderTree
+from reportclient.plan import DeleteProvider, Operation, Plan, Problem, SetInventory, diff
+from reportclient.provider_tree import ProviderTree, any_sets
 from reportclient.reader import provider_by_name, provider_by_uuid
 from reportclient.refusals import Refusals, users_by_class
-from reportclient.root import BulkWrites, Root, Store
+from reportclient.root import BulkWrites, Counting, Root, Store
 from reportclient.schedule import AT_ONCE, Times
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
@@ -192,9 +181,13 @@ class Client:
             except ValueError as err:
                 text = f"the tree conflicts with another client's change: {err}"
                 raise Conflict(text) from err
-            left = tuple(not_removed(base, desired, new))
+            text = "not removed: another client has created or moved a provider below it"
+            left = [
+                uuid for uuid in desired.changed_since(base) if uuid in new and uuid not in desired
+            ]
             result = self._write(tracked, tree, new, api, allocations)
-            return replace(result, problems=(*result.problems, *left))
+            kept = [Problem(uuid, new.providers[uuid].name, text) for uuid in left]
+            return replace(result, problems=(*result.problems, *kept))
 
         try:
             return self._attempt_write(tracked, write_tree, request_id)
@@ -419,3 +412,51 @@ def _without_freed(
         if (goes or len(kept) < len(inventory)) and not users_by_class(removal, api):
             new = new.with_changes({uuid: None if goes else replace(provider, inventory=kept)})
     return new
+
+
+def rebased(base: Snapshot, desired: Snapshot, now: Snapshot) -> Snapshot:
+    """Return ``now`` with the changes from ``base`` to ``desired``.
+
+    A changed provider that is not in ``now`` any more is created again.  A provider that
+    ``desired`` removed stays if ``now`` has another provider below it that was not removed.
+
+    :raises ValueError: the changes conflict: two providers with one name, or moved below
+        each other or below one that is not in ``now`` any more.
+    """
+    if now == base:
+        return desired
+    uuids = list(desired.changed_since(base))
+    changes: dict[str, Provider | None] = {
+        uuid: _merged(base.get(uuid), desired.providers[uuid], now.get(uuid))
+        for uuid in uuids
+        if uuid in desired
+    }
+    merged = {**now.providers, **changes}
+    removed = {uuid for uuid in uuids if uuid not in desired}
+    above = [each.parent_uuid for uuid, each in merged.items() if each and uuid not in removed]
+    for parent in above:  # the list grows in the loop
+        if parent in removed and (provider := merged.get(parent)) is not None:
+            removed.remove(parent)
+            above.append(provider.parent_uuid)
+    changes.update(dict.fromkeys(removed))
+    Snapshot.build(each for uuid, each in merged.items() if each and uuid not in removed)
+    return now.with_changes(changes)
+
+
+def _merged(base: Provider | None, desired: Provider, now: Provider | None) -> Provider:
+    """Return ``now`` with what differs between ``base`` and ``desired``."""
+    if now is None:
+        return desired
+    old, new = base or Provider(desired.uuid, ""), desired
+    inventory = {
+        n: r for n, r in now.inventory.items() if n in new.inventory or n not in old.inventory
+    }
+    inventory |= {n: r for n, r in new.inventory.items() if r != old.inventory.get(n)}
+    return Provider(
+        new.uuid,
+        now.name if new.name == old.name else new.name,
+        now.parent_uuid if base and new.parent_uuid == base.parent_uuid else new.parent_uuid,
+        inventory,
+        now.traits - (old.traits - new.traits) | (new.traits - old.traits),
+        now.aggregates - (old.aggregates - new.aggregates) | (new.aggregates - old.aggregates),
+    )

@@ -8,7 +8,7 @@ import re
 import uuid as uuidlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -181,6 +181,16 @@ Allocations = dict[str, dict[str, Any]]
 """Allocations by consumer UUID, each in the format of ``GET /allocations/{consumer_uuid}``."""
 
 
+def used_by(consumer: Mapping[str, Any]) -> list[str]:
+    """Return the providers (UUIDs) of which a consumer's allocations hold something."""
+    return [uuid for uuid, part in consumer["allocations"].items() if part["resources"]]
+
+
+def used_providers(allocations: Allocations) -> set[str]:
+    """Return the providers (UUIDs) on which these allocations are."""
+    return {uuid for held in allocations.values() for uuid in used_by(held)}
+
+
 def meant(name: object, names: Iterable[str]) -> str:
     """Return "; is … meant?" for a mistyped name, with the nearest of ``names``; empty if none."""
     near = difflib.get_close_matches(str(name), names, 1)
@@ -314,3 +324,52 @@ def parse_uuid(value: object) -> str | None:
         return str(uuidlib.UUID(value))  # type: ignore[arg-type]
     except (ValueError, AttributeError, TypeError):
         return None
+
+
+_NAME = re.compile(r"(?!CUSTOM_$)[A-Z0-9_]{1,255}")
+
+
+def is_custom(name: str) -> bool:
+    """Return whether this is a custom trait or class, which clients may create."""
+    return name.startswith("CUSTOM_")
+
+
+def name_problem(name: str, what: str) -> str | None:
+    """Return why this is not a valid name of a ``what`` (trait or resource class), or ``None``."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        return (
+            f"{what} {name!r} is not a valid name: "
+            "only A-Z, 0-9 and _, at most 255 characters, and at least one after CUSTOM_"
+        )
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The traits and resource classes that Placement is known to have.
+
+    The absent ones are standard names that this Placement refused; clients can't create them, so
+    they are left out of requests until Placement may have been upgraded.
+    """
+
+    traits: frozenset[str] = frozenset()
+    classes: frozenset[str] = frozenset()
+    absent_traits: frozenset[str] = frozenset()
+    absent_classes: frozenset[str] = frozenset()
+
+    def including(self, providers: Iterable[Provider]) -> "Names":
+        """Return these names and those that the providers have in Placement."""
+        listed = list(providers)
+        traits = self.traits.union(*(provider.traits for provider in listed))
+        classes = self.classes.union(*(provider.inventory for provider in listed))
+        return replace(self, traits=traits, classes=classes)
+
+    def refused(self, kind: str, names: frozenset[str]) -> "Names":
+        """Return the names after Placement refused some ``kind``, traits or classes, as unknown."""
+        known, absent = getattr(self, kind), getattr(self, f"absent_{kind}")
+        absent |= {name for name in names if not is_custom(name)}
+        return replace(self, **{kind: known - names, f"absent_{kind}": absent})
+
+    def without_absent(self) -> "Names":
+        """Return the names that Placement has: an upgraded Placement may know the others."""
+        return Names(self.traits, self.classes)

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from threading import RLock
 from typing import Any
 
-from reportclient.calls import send
+from reportclient.apply import send
 from reportclient.errors import Conflict, NotFound, UnknownNames
 from reportclient.http import API
-from reportclient.model import Inventory, read_aggregates, read_inventory, read_traits
-from reportclient.names import is_custom
+from reportclient.model import Inventory, is_custom, read_aggregates, read_inventory, read_traits
 from reportclient.plan import SETTERS, CreateProvider, DeleteProvider, EnsureClass, EnsureTrait
 from reportclient.reader import Listed, part_of, provider_by_uuid, read_part
 from reportclient.root import retrying

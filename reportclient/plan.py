@@ -1,16 +1,35 @@
-"""Operations and plans: changes to Placement, as data.  Pure.
+"""Operations and plans: changes to Placement, as data; diff makes them.  Pure.
 
 One operation is one call to Placement.  ``edits_of`` says what it changes there: this updates the
-view after an acknowledged operation, and tests check the diff with it.  ``rebased`` applies the
-changes between two snapshots to a newer one.
+view after an acknowledged operation, and tests check the diff with it.
+
+The order of operations, and why:
+
+1. custom traits and classes, since traits and inventories refer to them;
+2. creates, renames and moves, parents first (see ``placements``);
+3. a reshape, once all its providers exist;
+4. deletes, children first;
+5. traits, aggregates, and inventory last, so that a scheduler can choose a new
+   provider only once its traits are set.
+
+A change that Placement would refuse in any case (an invalid name, a total of 0) is
+left out and becomes a :class:`Problem`; everything else is still sent.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, assert_never
 
-from reportclient.model import Allocations, Inventory, Provider
-from reportclient.provider_tree import ProviderTree
+from reportclient.model import (
+    Allocations,
+    Inventory,
+    Names,
+    Provider,
+    is_custom,
+    name_problem,
+    used_providers,
+)
 from reportclient.snapshot import Snapshot
 
 
@@ -196,72 +215,191 @@ def edits_of(
     return {uuid: each and replace(each, **parts[uuid]) for uuid, each in before.items()}
 
 
-def create(tree: ProviderTree, uuid: str, name: str, parent: str | None) -> None:
-    """Add a provider to a tree, as a root without ``parent``."""
-    if parent is None:
-        tree.new_root(name, uuid)
-    else:
-        tree.new_child(name, parent, uuid)
-
-
 def as_dicts(inventory: Mapping[str, Inventory]) -> dict[str, dict[str, Any]]:
     """Return an inventory in the format of Placement's API: ``{class: {field: value}}``."""
     return {name: record.as_dict() for name, record in inventory.items()}
 
 
-def rebased(base: Snapshot, desired: Snapshot, now: Snapshot) -> Snapshot:
-    """Return ``now`` with the changes from ``base`` to ``desired``.
+KEPT_NAME = 150
+"""Characters of a removed provider's name in its new name; Placement allows 200."""
 
-    A changed provider that is not in ``now`` any more is created again.  A provider that
-    ``desired`` removed stays if ``now`` has another provider below it that was not removed.
 
-    :raises ValueError: the changes conflict: two providers with one name, or moved below
-        each other or below one that is not in ``now`` any more.
+def diff(  # noqa: PLR0913  the result depends on each of them
+    old: Snapshot,
+    new: Snapshot,
+    allocations: Allocations | None = None,
+    *,
+    names: Names | None = None,
+    foreign: frozenset[str] = frozenset(),
+    in_use: AbstractSet[str] = frozenset(),
+    owned: str | None = None,
+) -> Plan:
+    """Return the operations that turn ``old`` into ``new``.
+
+    :param allocations: the allocations after a reshape; all inventories are then set by one
+        :class:`Reshape`.  It also removes the inventory of providers that are deleted afterwards,
+        unless they are ``in_use``, so that no new consumer is placed there.
+    :param names: the traits and classes that Placement has.
+    :param foreign: UUIDs of providers that are never written; changes to them become problems.
+    :param in_use: UUIDs of providers on which other consumers hold allocations.
+    :param owned: the root (UUID) whose tree is the caller's: it is deleted whoever shares it.
+    :raises ValueError: allocations are to be moved, but no provider in use has
+        inventory that may be written.
     """
-    if now == base:
-        return desired
-    changed = list(desired.changed_since(base))
-    tree = ProviderTree(now)
-    gone = {uuid for uuid in changed if uuid not in desired}
-    _remove(gone, tree)  # their names can be used
-    for provider in desired.parents_first(uuid for uuid in changed if uuid in desired):
-        _apply_changes(provider, base.get(provider.uuid), tree)
-    _remove(gone, tree)  # those below which a provider was that is elsewhere now
-    return tree.freeze()
+    names, problems = names or Names(), list[Problem]()
+    changed = list(new.changed_since(old))
+    if foreign:
+        changed = [it for it in changed if not _is_foreign(it, old, new, foreign, problems)]
+    if not changed and not allocations:
+        return Plan((), tuple(problems))
+    staying = [new.providers[uuid] for uuid in changed if uuid in new]
+    gone = {uuid for uuid in changed if uuid not in new}
+    traits, aggregates = list[SetTraits](), list[SetAggregates]()
+    inventories, placed = list[SetInventory](), list[str]()
+    for after in staying:
+        uuid, before = after.uuid, old.get(after.uuid)
+        if before is None or (before.name, before.parent_uuid) != (after.name, after.parent_uuid):
+            placed.append(uuid)
+        before = before or Provider(uuid, after.name)
+        wanted, inventory = _sendable(after, before, names, problems)
+        if wanted != before.traits:
+            traits.append(SetTraits(uuid, wanted))
+        if after.aggregates != before.aggregates:
+            aggregates.append(SetAggregates(uuid, after.aggregates))
+        if inventory != before.inventory:
+            inventories.append(SetInventory(uuid, inventory))
+    used = (in_use | used_providers(allocations or {})) - foreign
+    used_traits = {name for operation in traits for name in operation.traits}
+    used_classes = {name for operation in inventories for name in operation.inventory}
+    deleted = reversed(list(old.parents_first(gone)))
+    operations: tuple[Operation, ...] = (
+        *map(EnsureTrait, sorted(filter(is_custom, used_traits - names.traits))),
+        *map(EnsureClass, sorted(filter(is_custom, used_classes - names.classes))),
+        *placements(old, {each.uuid: each for each in new.parents_first(placed)}, gone),
+        *(() if allocations is None else _reshape(old, inventories, allocations, gone, used)),
+        *(DeleteProvider(it.uuid, by_owner=old.root_of(it.uuid) == owned) for it in deleted),
+        *traits,
+        *aggregates,
+        *(() if allocations is not None else inventories),
+    )
+    shown = {uuid: (new.get(uuid) or old.providers[uuid]).name for uuid in changed}
+    return Plan(operations, tuple(problems), shown, new)
 
 
-def _remove(gone: set[str], tree: ProviderTree) -> None:
-    for uuid in gone:
-        if tree.exists(uuid) and gone.issuperset(tree.get_provider_uuids(uuid)):
-            tree.remove(uuid)
+def _is_foreign(
+    uuid: str, old: Snapshot, new: Snapshot, foreign: frozenset[str], problems: list[Problem]
+) -> bool:
+    """Return whether a provider may not be written; what was to be changed is a problem."""
+    before, after = old.get(uuid), new.get(uuid)
+    if uuid in foreign:
+        if before is not None and before != after:
+            text = "not changed: sharing provider of another service"
+            problems.append(Problem(uuid, before.name, text))
+        return True
+    if after is not None and new.root_of(uuid) in foreign:
+        text = "not created: its parent is owned by another service"
+        problems.append(Problem(uuid, after.name, text))
+        return True
+    return False
 
 
-def _apply_changes(provider: Provider, before: Provider | None, tree: ProviderTree) -> None:
-    uuid, now = provider.uuid, tree.provider(provider.uuid)
-    if now is None:
-        create(tree, uuid, provider.name, provider.parent_uuid)
-    old = (now and before) or Provider(uuid, "")
-    if provider.name != old.name:
-        tree.rename(uuid, provider.name)
-    if before is None or provider.parent_uuid != old.parent_uuid:
-        tree.move(uuid, provider.parent_uuid)
-    tree.remove_traits(uuid, *old.traits - provider.traits)
-    tree.add_traits(uuid, *provider.traits - old.traits)
-    tree.remove_aggregates(uuid, *old.aggregates - provider.aggregates)
-    tree.add_aggregates(uuid, *provider.aggregates - old.aggregates)
-    tree.update_inventory(uuid, _records(provider.inventory, old.inventory, tree.records(uuid)))
+def _sendable(
+    after: Provider, before: Provider, names: Names, problems: list[Problem]
+) -> tuple[frozenset[str], Mapping[str, Inventory]]:
+    """Return the traits and the inventory of ``after`` that Placement may take.
+
+    An inventory has all fields: an unset one is that of ``before``, else Placement's default.  With
+    a record that no Placement takes it stays as it was.
+    """
+    uuid, name, current = after.uuid, after.name, before.inventory
+    wrong = {trait: name_problem(trait, "trait") for trait in after.traits}
+    texts = [f"{text}; left out" for text in sorted(filter(None, wrong.values()))]
+    inventory = {
+        resource_class: record.with_defaults(current.get(resource_class))
+        for resource_class, record in after.inventory.items()
+        if resource_class not in names.absent_classes
+    }
+    bad = [
+        f"inventory of {each}: {text}"
+        for each, record in sorted(inventory.items())
+        # What Placement has, it takes again, except for what only its reshaper takes.
+        if record != current.get(each) or (record.reserved or 0) > record.total
+        if (text := name_problem(each, "resource class") or record.problem())
+    ]
+    if bad and inventory != current:
+        texts.append(f"{'; '.join(bad)}; its inventory is not changed")
+    problems += [Problem(uuid, name, text, wrong=True) for text in texts]
+    absent = {
+        *(f"trait {trait}" for trait in after.traits & names.absent_traits),
+        *(f"resource class {it}" for it in names.absent_classes & after.inventory.keys()),
+    }
+    for unknown in sorted(absent):
+        problems.append(Problem(uuid, name, f"{unknown} is unknown to this Placement; left out"))
+    traits = frozenset(trait for trait, text in wrong.items() if text is None)
+    return traits - names.absent_traits, current if bad else inventory
 
 
-def _records(
-    desired: Mapping[str, Inventory], old: Mapping[str, Inventory], now: Mapping[str, Inventory]
-) -> dict[str, Inventory]:
-    left = {name: record for name, record in now.items() if name in desired or name not in old}
-    return {**left, **{name: record for name, record in desired.items() if record != old.get(name)}}
+def _reshape(
+    old: Snapshot,
+    inventories: Iterable[SetInventory],
+    allocations: Allocations,
+    gone: set[str],
+    used: AbstractSet[str],
+) -> Iterator[Reshape]:
+    """Yield the reshape, unless it is empty; ``used`` are providers that may be written."""
+    by_uuid = {operation.uuid: operation.inventory for operation in inventories}
+    by_uuid |= {uuid: {} for uuid in sorted(gone - used) if old.providers[uuid].inventory}
+    if allocations and not by_uuid:  # Placement refuses a reshape without any: one that stays
+        known = (old.providers[uuid] for uuid in sorted(used) if uuid in old)
+        if (provider := next((each for each in known if each.inventory), None)) is None:
+            text = "no provider of the tree has the allocations of"
+            raise ValueError(f"{text} {', '.join(allocations)}")
+        by_uuid = {provider.uuid: provider.inventory}
+    if by_uuid:
+        yield Reshape(by_uuid, allocations)
 
 
-def not_removed(base: Snapshot, desired: Snapshot, new: Snapshot) -> Iterator[Problem]:
-    """Yield the removals of ``desired`` that ``new``, the result of :func:`rebased`, leaves out."""
-    for uuid in desired.changed_since(base):
-        if uuid in new and uuid not in desired:
-            text = "not removed: another client has created or moved a provider below it"
-            yield Problem(uuid, new.providers[uuid].name, text)
+def placements(
+    old: Snapshot, wanted: Mapping[str, Provider], gone: set[str]
+) -> Iterator[CreateProvider | UpdateProvider]:
+    """Yield creates, renames and moves that turn ``old`` into ``wanted``, each valid when sent.
+
+    Parents come before children.  A provider that holds a name which another one needs is
+    renamed first.  If names are exchanged in a cycle, or the holder can't be placed yet, the
+    holder is temporarily renamed to its own UUID.  One that is to be deleted is renamed too, since
+    it may be in use.  Names that differ only in the case of letters count as the same: in a MariaDB
+    they are.
+
+    ``wanted`` has the new, renamed and moved providers by UUID, parents first.  ``gone`` are the
+    UUIDs of providers that are deleted afterwards.
+    """
+    changing = [old.providers[uuid] for uuid in (*gone, *wanted) if uuid in old]
+    holders = {provider.name.casefold(): provider for provider in changing}
+    placed, freed = set[str](), set[str]()  # freed: those that have given up their name in old
+    for uuid in wanted:
+        chain, last = [] if uuid in placed else [uuid], uuid
+        while chain:
+            name = wanted[last].name
+            holder = old.named(name) or holders.get(name.casefold())
+            if holder is None or holder.uuid == last or holder.uuid in freed:
+                break
+            after = wanted.get(holder.uuid)
+            if after is None and holder.uuid not in gone:
+                break
+            if after and after.parent_uuid == holder.parent_uuid and holder.uuid not in chain:
+                last = holder.uuid  # it is only renamed, which can be done first
+                chain.append(last)
+                continue
+            freed.add(holder.uuid)
+            name = holder.uuid if after else f"{holder.name[:KEPT_NAME]}_removed_{holder.uuid}"
+            yield UpdateProvider(holder.uuid, name, holder.parent_uuid, old_name=holder.name)
+            break
+        for member in reversed(chain):
+            placed.add(member)
+            after, before = wanted[member], old.get(member)
+            if before is None:
+                yield CreateProvider(member, after.name, after.parent_uuid)
+            else:
+                freed.add(member)
+                moved = before.parent_uuid != after.parent_uuid
+                yield UpdateProvider(member, after.name, after.parent_uuid, moved, before.name)

@@ -5,18 +5,18 @@ has no such provider.  Only one thread may use a tree; it has no lock.  A tree i
 and to copy.  If nothing differs in the end, :meth:`ProviderTree.freeze` returns the *same*
 snapshot.
 
-Every edit is recorded as a claim (:mod:`reportclient.claims`), even if it changes nothing.
+Every edit is recorded as a claim (:class:`SourceClaims`), even if it changes nothing: it records
+which driver or source asserts the value.
 """
 
 import copy as copylib
 import uuid as uuidlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, field, fields, replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, ClassVar, Self
 
-from reportclient.claims import SourceClaims, allow, deny, note
 from reportclient.live_provider import LiveProvider, ReadOnly, live_below
 from reportclient.model import (
     Inventory,
@@ -35,7 +35,63 @@ from reportclient.snapshot import EMPTY, Snapshot
 
 __all__ = ["ProviderData", "ProviderTree", "Snapshot", "key_of", "own_key", "own_uuid"]
 
+Claimed = frozenset[str]
 InventoryDict = Mapping[str, Mapping[str, Any] | Inventory]
+
+
+@dataclass(slots=True)
+class SourceClaims:
+    """Claims of one source, by provider UUID.
+
+    ``placed``: providers that it created, renamed or moved.  ``adopted``: providers that it took
+    over.  ``classes``: its resource classes, complete.  ``traits``, ``aggregates``: those that it
+    added now; its earlier claims of traits and aggregates stay, except on the providers in
+    ``all_traits`` and ``all_aggregates``, on which those added now are complete.
+    ``absent_traits``, ``absent_aggregates``: those that it removed by name.  ``missing``: providers
+    that it removed since it does not find them now.
+    """
+
+    placed: dict[str, None] = field(default_factory=dict)
+    classes: dict[str, Claimed] = field(default_factory=dict)
+    traits: dict[str, Claimed] = field(default_factory=dict)
+    aggregates: dict[str, Claimed] = field(default_factory=dict)
+    all_traits: dict[str, None] = field(default_factory=dict)
+    all_aggregates: dict[str, None] = field(default_factory=dict)
+    adopted: dict[str, None] = field(default_factory=dict)
+    absent_traits: dict[str, Claimed] = field(default_factory=dict)
+    absent_aggregates: dict[str, Claimed] = field(default_factory=dict)
+    missing: dict[str, None] = field(default_factory=dict)
+    silent: bool = False
+    """Whether the source could not answer, so that its earlier claims stay."""
+
+    def copy(self) -> "SourceClaims":
+        """Return an independent copy."""
+        return SourceClaims(
+            **{each.name: copylib.copy(getattr(self, each.name)) for each in fields(self)}
+        )
+
+    def claimed_uuids(self) -> dict[str, None]:
+        """Return the UUIDs of the providers with any claim, as an ordered set."""
+        kinds = (getattr(self, each.name) for each in fields(self)[:-1])
+        return dict.fromkeys(uuid for claimed in kinds for uuid in claimed)
+
+    def changed_since(self, old: "SourceClaims") -> dict[str, None]:
+        """Return the UUIDs of the providers whose claims differ from ``old``, as an ordered set."""
+        changed = dict[str, None]()
+        for kind in fields(self)[:-1]:
+            now, then = getattr(self, kind.name), getattr(old, kind.name)
+            if now != then:
+                absent = object()
+                both = {**now, **then}
+                changed |= {
+                    uuid: None for uuid in both if now.get(uuid, absent) != then.get(uuid, absent)
+                }
+        return changed
+
+
+def any_sets(claims: Mapping[str, SourceClaims], uuid: str, resource_class: str) -> bool:
+    """Return whether a source has set this class of a provider (UUID), be it as it was."""
+    return any(resource_class in each.classes.get(uuid, ()) for each in claims.values())
 
 
 class ProviderTree:
@@ -66,7 +122,7 @@ class ProviderTree:
         """UUIDs of the providers that were removed together with an ancestor."""
         self.claims = {"": SourceClaims()}
         """Claims by the name of the source; ``""`` is the driver itself."""
-        self._source = ""
+        self._source, self._own = "", self.claims[""]
         self._reported_by = reported_by
         self._closed = False
         self._generations = dict(generations or {})
@@ -82,6 +138,7 @@ class ProviderTree:
         vars(copy).update(
             claims=claims,
             _source=self._source,
+            _own=claims[self._source],
             _changed=self._changed.copy(),
             _removed=self._removed.copy(),
             _names=self._names.copy(),
@@ -90,10 +147,6 @@ class ProviderTree:
             _resources=copylib.deepcopy(self._resources, memo),
         )
         return copy
-
-    @property
-    def _own(self) -> SourceClaims:
-        return self.claims[self._source]
 
     def restore(self, earlier: "ProviderTree") -> None:
         """Undo all edits and claims since the copy ``earlier`` was made of this tree."""
@@ -201,16 +254,9 @@ class ProviderTree:
         before = self.base.get
         return {uuid: new for uuid, new in self._changed.items() if new != before(uuid)}
 
-    def freeze(self, like: Snapshot | None = None) -> Snapshot:
-        """Return the edited state as a snapshot.
-
-        Returns the base itself, or ``like``, if the edited state equals it.
-        """
-        edits = self.edits()
-        changed = set() if like is None else set(like.changed_since(self.base))
-        if like is not None and {uuid: like.get(uuid) for uuid in changed} == edits:
-            return like
-        return self.base.with_changes(edits)
+    def freeze(self) -> Snapshot:
+        """Return the edited state as a snapshot: the base itself if nothing differs."""
+        return self.base.with_changes(self._changed)
 
     # -- claims
 
@@ -222,15 +268,15 @@ class ProviderTree:
         makes the source silent; see :meth:`silent`.
         """
         self._refuse_if_closed()
-        self.claims.setdefault(name, SourceClaims())
-        before, self._source = self._source, name
+        before = self._source
+        self._source, self._own = name, self.claims.setdefault(name, SourceClaims())
         try:
             yield
         except BaseException:
             self.claims[name].silent = True
             raise
         finally:
-            self._source = before
+            self._source, self._own = before, self.claims[before]
 
     def silent(self, name: str) -> None:
         """Mark a source that could not answer: what it asserted earlier stays in Placement."""
@@ -244,7 +290,7 @@ class ProviderTree:
         ``traits`` are removed.  Traits of others stay.  ``Client`` has no ledger: all traits stay,
         and :meth:`remove_traits` removes them.
         """
-        provider = self._find_to_edit(name_or_uuid)
+        provider = self._find(name_or_uuid, edit=True)
         self._set_own_names("traits", provider, read_traits(traits, provider.name))
 
     def set_own_aggregates(self, name_or_uuid: str, aggregates: Iterable[str]) -> None:
@@ -252,7 +298,7 @@ class ProviderTree:
 
         As with :meth:`set_own_traits`, those of others stay.
         """
-        provider = self._find_to_edit(name_or_uuid)
+        provider = self._find(name_or_uuid, edit=True)
         self._set_own_names("aggregates", provider, read_aggregates(aggregates, provider.name))
 
     def get_own_uuids(self) -> frozenset[str]:
@@ -290,7 +336,7 @@ class ProviderTree:
 
     def adopt(self, name_or_uuid: str) -> None:
         """Take over a provider that another client created, such as nova-compute."""
-        self._own.adopted[self._find_to_edit(name_or_uuid).uuid] = None
+        self._own.adopted[self._find(name_or_uuid, edit=True).uuid] = None
 
     # -- providers
 
@@ -316,7 +362,7 @@ class ProviderTree:
         :raises ValueError: the provider exists already, the name or the key is taken, or there is
             no such parent.
         """
-        parent_provider = self._find_parent(parent)
+        parent_provider = self._find(parent, "parent")
         name = provider_name(name)
         if uuid is None:
             root = self._find(self._root_of(parent_provider))
@@ -372,7 +418,7 @@ class ProviderTree:
 
     def rename(self, name_or_uuid: str, name: str) -> None:
         """Give a provider another name.  :raises ValueError: the name is taken."""
-        provider = self._find_to_edit(name_or_uuid)
+        provider = self._find(name_or_uuid, edit=True)
         if name != provider.name:
             name = provider_name(name)
             if name != provider.uuid:  # a provider may be named by its own UUID
@@ -387,8 +433,8 @@ class ProviderTree:
 
         :raises ValueError: there is no such parent, or it is below the provider.
         """
-        provider = self._find_to_edit(name_or_uuid)
-        parent_uuid = None if parent is None else self._find_parent(parent).uuid
+        provider = self._find(name_or_uuid, edit=True)
+        parent_uuid = None if parent is None else self._find(parent, "parent").uuid
         if parent_uuid != provider.parent_uuid:
             if parent_uuid is not None and parent_uuid in self._walk(provider.uuid):
                 text = f"provider {provider.name} can't be moved below itself ({parent_uuid})"
@@ -406,7 +452,7 @@ class ProviderTree:
         provider with a trait, an aggregate, an inventory or a child of others stays, without
         inventory of this driver.
         """
-        top = self._find_to_edit(name_or_uuid)
+        top = self._find(name_or_uuid, edit=True)
         for uuid in list(self._walk(top.uuid)):
             self.removed_below.add(uuid)
             if missing:
@@ -433,7 +479,7 @@ class ProviderTree:
 
         :raises ValueError: the inventory is no dict, or a record is invalid.
         """
-        provider = self._find_to_edit(name_or_uuid)
+        provider = self._find(name_or_uuid, edit=True)
         self._note_generation(provider, generation)
         if not isinstance(inventory, Mapping):
             raise ValueError(
@@ -462,14 +508,14 @@ class ProviderTree:
         those that this driver set; ``Client`` removes all from the providers that it may change,
         which ``owns`` decides.  With other services beside the caller, use :meth:`add_traits`.
         """
-        provider = self._find_to_edit(name_or_uuid)
+        provider = self._find(name_or_uuid, edit=True)
         self._note_generation(provider, generation)
         return self._set_names("traits", provider, read_traits(traits, provider.name))
 
     def add_traits(self, name_or_uuid: str, *traits: str) -> None:
         """Add traits; the others stay.  Without traits, an unknown provider is no error."""
         if traits:
-            provider = self._find_to_edit(name_or_uuid)
+            provider = self._find(name_or_uuid, edit=True)
             self._add_names("traits", provider, read_traits(traits, provider.name))
 
     def remove_traits(self, name_or_uuid: str, *traits: str) -> None:
@@ -481,50 +527,61 @@ class ProviderTree:
         another service's provider.  Without traits, an unknown provider is no error.
         """
         if traits:
-            provider = self._find_to_edit(name_or_uuid)
+            provider = self._find(name_or_uuid, edit=True)
             self._remove_names("traits", provider, read_traits(traits, provider.name))
 
     def update_aggregates(
         self, name_or_uuid: str, aggregates: Iterable[str], generation: int | None = None
     ) -> bool:
         """Set all aggregates (UUIDs); otherwise as :meth:`update_traits`."""
-        provider = self._find_to_edit(name_or_uuid)
+        provider = self._find(name_or_uuid, edit=True)
         self._note_generation(provider, generation)
         return self._set_names("aggregates", provider, read_aggregates(aggregates, provider.name))
 
     def add_aggregates(self, name_or_uuid: str, *aggregates: str) -> None:
         """Add aggregates (UUIDs); the others stay."""
-        provider = self._find_to_edit(name_or_uuid)
+        provider = self._find(name_or_uuid, edit=True)
         self._add_names("aggregates", provider, read_aggregates(aggregates, provider.name))
 
     def remove_aggregates(self, name_or_uuid: str, *aggregates: str) -> None:
         """Remove these aggregates (UUIDs); otherwise as :meth:`remove_traits`."""
-        provider = self._find_to_edit(name_or_uuid)
+        provider = self._find(name_or_uuid, edit=True)
         self._remove_names("aggregates", provider, read_aggregates(aggregates, provider.name))
 
     # Traits and aggregates are the same but for their names: ``kind`` is one of these words.
 
-    def _set_names(self, kind: str, provider: Provider, names: frozenset[str]) -> bool:
-        before, changed = getattr(provider, kind), {kind: names}
-        allow(getattr(self._own, f"absent_{kind}"), provider.uuid, names)
+    def _set_names(self, kind: str, provider: Provider, names: Claimed) -> bool:
+        uuid, before, changed = provider.uuid, getattr(provider, kind), {kind: names}
+        self._allow(kind, uuid, names)
         if names == before:
             return False
-        self._changed[provider.uuid] = replace(provider, **changed)  # type: ignore[arg-type]
-        note(getattr(self._own, kind), provider.uuid, before, names)
+        self._changed[uuid] = replace(provider, **changed)  # type: ignore[arg-type]
+        claimed: dict[str, Claimed] = getattr(self._own, kind)
+        new = (claimed.get(uuid, frozenset()) & names) | (names - before)
+        if new or uuid in claimed:
+            claimed[uuid] = new
         return True
 
-    def _add_names(self, kind: str, provider: Provider, names: frozenset[str]) -> None:
+    def _add_names(self, kind: str, provider: Provider, names: Claimed) -> None:
         before, claimed = getattr(provider, kind), getattr(self._own, kind)
         if not names <= before:
             self._changed[provider.uuid] = replace(provider, **{kind: before | names})
         claimed[provider.uuid] = claimed.get(provider.uuid, names) | names
-        allow(getattr(self._own, f"absent_{kind}"), provider.uuid, names)
+        self._allow(kind, provider.uuid, names)
 
-    def _remove_names(self, kind: str, provider: Provider, names: frozenset[str]) -> None:
+    def _allow(self, kind: str, uuid: str, names: Claimed) -> None:
+        """Note that names are asserted, which may have been removed by name before."""
+        absent: dict[str, Claimed] = getattr(self._own, f"absent_{kind}")
+        if left := absent.pop(uuid, frozenset()) - names:
+            absent[uuid] = left
+
+    def _remove_names(self, kind: str, provider: Provider, names: Claimed) -> None:
         self._set_names(kind, provider, getattr(provider, kind) - names)
-        deny(getattr(self._own, f"absent_{kind}"), provider.uuid, names)
+        absent: dict[str, Claimed] = getattr(self._own, f"absent_{kind}")
+        if names:
+            absent[provider.uuid] = absent.get(provider.uuid, frozenset()) | names
 
-    def _set_own_names(self, kind: str, provider: Provider, names: frozenset[str]) -> None:
+    def _set_own_names(self, kind: str, provider: Provider, names: Claimed) -> None:
         self._add_names(kind, provider, names)
         getattr(self._own, kind)[provider.uuid] = names
         getattr(self._own, f"all_{kind}")[provider.uuid] = None
@@ -534,7 +591,7 @@ class ProviderTree:
 
         They are in this tree only: Placement has no such field.
         """
-        provider = self._find_to_edit(name_or_uuid)
+        provider = self._find(name_or_uuid, edit=True)
         changed = self._resources.get(provider.uuid, {}) != resources
         self._resources[provider.uuid] = dict(copylib.deepcopy(resources))
         return changed
@@ -559,8 +616,7 @@ class ProviderTree:
     # -- finding
 
     def _search(self, name_or_uuid: str) -> Provider | None:
-        by_uuid = self.provider(name_or_uuid)
-        if by_uuid is not None:
+        if (by_uuid := self.provider(name_or_uuid)) is not None:
             return by_uuid
         if name_or_uuid in self._names:
             uuid = self._names[name_or_uuid]
@@ -570,22 +626,15 @@ class ProviderTree:
         uuid = uuid or parse_uuid(name_or_uuid)
         return None if uuid is None else self.provider(uuid)
 
-    def _find(self, name_or_uuid: str) -> Provider:
-        provider = self._search(name_or_uuid)
-        if provider is None:
-            raise ValueError(f"no such provider: {name_or_uuid}")
-        return provider
-
-    def _find_parent(self, name_or_uuid: str) -> Provider:
+    def _find(self, name_or_uuid: str, what: str = "provider", *, edit: bool = False) -> Provider:
+        if edit:
+            self._refuse_if_closed()
         provider = self._search(name_or_uuid)
         if provider is None:
             names = [one.name for uuid in self._walk(None) if (one := self.provider(uuid))]
-            raise ValueError(f"no such parent: {name_or_uuid}{meant(name_or_uuid, names)}")
+            hint = meant(name_or_uuid, names) if what == "parent" else ""
+            raise ValueError(f"no such {what}: {name_or_uuid}{hint}")
         return provider
-
-    def _find_to_edit(self, name_or_uuid: str) -> Provider:
-        self._refuse_if_closed()
-        return self._find(name_or_uuid)
 
     def _refuse_if_closed(self) -> None:
         if self._closed:

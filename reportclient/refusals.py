@@ -114,11 +114,6 @@ class Refusals:
         """Return whether an operation has met an error of this kind."""
         return any(is_kind(refusal.error) for refusal in self.by_subject.values())
 
-    def silence(self, now: float) -> Unreachable | None:
-        """Return the error of an operation that Placement did not answer now, or ``None``."""
-        met = (each.error for each in self.by_subject.values() if each.at == now)
-        return next((err for err in met if is_silence(err)), None)
-
     def reshape(self) -> BaseException | None:
         """Return the error because of which no reshape is tried now, or ``None``."""
         refusal = self.by_subject.get(RESHAPE)
@@ -189,6 +184,8 @@ class Refusals:
         needs it.
         Forget the operations that ``plan`` does not have, for which ``snapshot`` was read.
         """
+        if not self.by_subject:
+            return list(plan), []
         left = [operation for operation in plan if not self.waits(operation, now)]
         wanted = {key for key in self.by_subject if key.startswith(DRAIN)}
         wanted.update({RESHAPE} if self.reshape() is not None else ())
@@ -216,20 +213,12 @@ class Refusals:
                 self.add(operation, without_frames(err), now, times)
         return left
 
-    def due_drains(self, drains: Plan, now: float) -> Plan:
-        """Return those of :meth:`drains` that may be sent now; forget any others that failed."""
-        wanted = {subject_of(each) for each in drains}
-        for key in [*self.by_subject]:
-            if key.startswith(DRAIN) and key not in wanted:
-                del self.by_subject[key]
-        return Plan(tuple(each for each in drains if not self.waits(each, now)))
-
     def _ranks(self, operations: list[Operation], snapshot: Snapshot) -> list[float]:
         """Return -inf for each new operation, and when it was last sent for what failed before.
 
         An operation has at least the rank of those that it needs.
         """
-        if not self.by_subject or any(isinstance(each, Reshape) for each in operations):
+        if any(isinstance(each, Reshape) for each in operations):
             return [-inf] * len(operations)  # guests of what is deleted move in a reshape before it
         ranks, by_need = list[float](), dict[str, float]()
         for operation in operations:
@@ -257,10 +246,17 @@ class Refusals:
             waits = not -inf < refusal.due <= now or isinstance(refusal.error, Kept)
             if waits or not _is_drained(refusal):
                 continue
+            removal, err = refusal.operation, refusal.error
+            assert isinstance(removal, _REMOVALS) and isinstance(err, InUse)
             try:
-                used = _is_used(refusal, view, api)
-            except PlacementError as err:
-                used, silence = True, err if is_silence(err) else silence
+                if isinstance(err, Shared):
+                    provider = view.snapshot.get(removal.uuid)
+                    aggregates = provider.aggregates if provider else frozenset()
+                    used = bool(other_hosts(aggregates, view.generations, api))
+                else:
+                    used = bool(users_by_class(removal, api, err.classes))
+            except PlacementError as failed:
+                used, silence = True, failed if is_silence(failed) else silence
             if used:
                 self.add(refusal.operation, refusal.error, now, times)
             else:
@@ -298,12 +294,17 @@ class Refusals:
         return {**{key: err for key, err in failed.items() if id(err) not in seen}, **own}
 
     def drains(
-        self, snapshot: Snapshot, planned: Iterable[Operation], foreign: ForeignClasses
+        self,
+        snapshot: Snapshot,
+        planned: Iterable[Operation],
+        foreign: ForeignClasses,
+        now: float = inf,
     ) -> Plan:
         """Return a plan that reserves all inventory that can't be removed yet.
 
         ``planned`` are all operations of the period: a provider above one in use can't be
-        deleted either.  Nothing is planned for what ``snapshot`` has reserved already.
+        deleted either.  Nothing is planned for what ``snapshot`` has reserved already, or what
+        failed and waits ``now``.  Any other drains that failed are forgotten.
         """
         leaving = {each.uuid for each in planned if isinstance(each, DeleteProvider)}
         drains: dict[str, SetInventory | None] = {}
@@ -321,7 +322,12 @@ class Refusals:
                 inventory = operation.inventory
                 wanted = {name: inventory[name] for name in inventory.keys() - err.classes}
                 drains[operation.uuid] = _drain(snapshot.providers[operation.uuid], wanted)
-        return Plan(tuple(filter(None, drains.values())))
+        wanted_now = [each for each in drains.values() if each is not None]
+        subjects = {subject_of(each) for each in wanted_now}
+        for key in [key for key in self.by_subject if key.startswith(DRAIN)]:
+            if key not in subjects:
+                del self.by_subject[key]
+        return Plan(tuple(each for each in wanted_now if not self.waits(each, now)))
 
 
 def _drain(provider: Provider, wanted: Mapping[str, Inventory]) -> SetInventory | None:
@@ -345,8 +351,10 @@ def _refuse_exceeded(operation: Operation, snapshot: Snapshot, api: API) -> None
     provider, wanted = snapshot.providers[operation.uuid], operation.inventory
     now = provider.inventory
     shrunk = {name for name in now.keys() & wanted.keys() if wanted[name].total < now[name].total}
+    if not shrunk:
+        return
     grows = _waiting(provider, wanted, shrunk | (now.keys() - wanted.keys()))
-    if not shrunk or not (grows or any(trait.startswith(SILICON) for trait in provider.traits)):
+    if not grows and not any(trait.startswith(SILICON) for trait in provider.traits):
         return
     if users := users_by_class(operation, api, shrunk):
         raise InUse(_draining(operation, provider, users), classes=frozenset(users))
@@ -429,16 +437,6 @@ def _draining(
 
 def _is_drained(refusal: Refusal) -> bool:
     return isinstance(refusal.error, InUse) and isinstance(refusal.operation, _REMOVALS)
-
-
-def _is_used(refusal: Refusal, view: View, api: API) -> bool:
-    """Return whether consumers, or other hosts, use what a refused operation removes."""
-    removal, err = refusal.operation, refusal.error
-    assert isinstance(removal, _REMOVALS) and isinstance(err, InUse)
-    if isinstance(err, Shared):
-        provider = view.snapshot.get(removal.uuid)
-        return bool(provider and other_hosts(provider.aggregates, view.generations, api))
-    return bool(users_by_class(removal, api, err.classes))
 
 
 def users_by_class(

@@ -5,11 +5,11 @@ capacity, but not whether the caller lost a consumer's allocations.  This module
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from reportclient import forms
-from reportclient.model import Allocations, canonical_uuid, total_by_class
+from reportclient.model import Allocations, canonical_uuid, total_by_class, used_by
 from reportclient.plan import Reshape, SetInventories, as_dicts
 from reportclient.snapshot import Snapshot
 
@@ -86,11 +86,6 @@ def refuse_malformed(allocations: Allocations) -> None:
             )
 
 
-def used_providers(allocations: Allocations) -> set[str]:
-    """Return the providers (UUIDs) on which these allocations are."""
-    return {uuid for held in allocations.values() for uuid in _used(held)}
-
-
 def _check(
     consumer: str,
     before: Mapping[str, Any],
@@ -158,7 +153,7 @@ def reshape_payload(
 def _plain(consumer: Mapping[str, Any]) -> dict[str, Any]:
     """Return a consumer's record without provider generations and empty parts."""
     parts = consumer["allocations"]
-    held = {uuid: {"resources": dict(parts[uuid]["resources"])} for uuid in _used(consumer)}
+    held = {uuid: {"resources": dict(parts[uuid]["resources"])} for uuid in used_by(consumer)}
     return {**consumer, "allocations": held}
 
 
@@ -172,9 +167,5 @@ def generations_after(
     """
     steps = Counter({uuid: 2 if records else 1 for uuid, records in reshape.inventories.items()})
     if isinstance(reshape, Reshape):
-        steps.update({uuid for held in reshape.allocations.values() for uuid in _used(held)})
+        steps.update({uuid for held in reshape.allocations.values() for uuid in used_by(held)})
     return {uuid: generations[uuid] + n for uuid, n in steps.items() if uuid in generations}
-
-
-def _used(consumer: Mapping[str, Any]) -> Iterator[str]:
-    return (uuid for uuid, part in consumer["allocations"].items() if part["resources"])

@@ -7,16 +7,15 @@ conflict that repeats although nothing has changed is such a failure.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import monotonic, sleep, time
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
-from reportclient.apply import FAULTS, Outcome, apply, never
-from reportclient.calls import Counting, http_call
+from reportclient.apply import FAULTS, Outcome, apply, http_call, never
 from reportclient.errors import (
     PLAN_ANEW,
     AlreadyThere,
@@ -72,6 +71,35 @@ class Store(Protocol):
 
     def forget(self, root: str) -> None:
         """Delete the saved view of a root (UUID)."""
+
+
+class Counting:
+    """An API for one attempt, which counts its calls and records what they met.
+
+    ``now``: when the attempt began, in seconds of a monotonic clock.
+    """
+
+    def __init__(self, api: API, now: float = 0.0) -> None:
+        self._api = api
+        self.now = now
+        self.needs: str | None = None
+        """The oldest microversion that supports the attempt; ``None``: any."""
+        self.calls = 0
+        self.tries = 1
+        """Number of tries: more than one after conflicts with other clients."""
+        self.done: list[Operation] = []
+        """The acknowledged operations."""
+        self.stopped: tuple[Any, ...] | None = None
+        """The request at which the previous try stopped, as :func:`http_call` returns it."""
+        self.met: tuple[Any, ...] | None = None
+        """The error that ended the previous try; the view and the number of writes at that time."""
+
+    def request(
+        self, method: str, path: str, *, json: Any = None, needs: str | None = None
+    ) -> dict[str, Any]:
+        """See :class:`reportclient.http.API`."""
+        self.calls += 1
+        return self._api.request(method, path, json=json, needs=needs or self.needs)
 
 
 @dataclass(slots=True)
@@ -152,9 +180,13 @@ class Root:
         except Exception as err:  # noqa: BLE001  whoever gets it raises it or logs it
             self.view = self.view.stale()
             result = err
-        raised = result if isinstance(result, Exception) else None
-        ended = now + self.clock() - began
-        self._note_answer(raised or getattr(result, "error", None), counted, ended)
+        failure = result if isinstance(result, Exception) else getattr(result, "error", None)
+        if counted.calls and (counted.done or not isinstance(failure, Unreachable)):
+            self.schedule.answered()
+        if counted.calls and isinstance(failure, Unreachable):
+            pending = self.refusals.any_error(is_silence) or not self.view.certain
+            ended = now + self.clock() - began
+            self.schedule.unanswered(without_frames(failure), ended, self.times, pending=pending)
         if save and self.store is not None and self.view.generations:
             self.store.save(self.uuid, self.view)
         return result, counted
@@ -234,16 +266,16 @@ class Root:
         :raises reportclient.errors.PlacementError: as :meth:`remember_refusals`; what is to be
             deleted was changed.
         """
-        planned, refusals, was_read = plan.operations, self.refusals, api.calls > 0
-        if not planned and not refusals.by_subject:
+        refusals, now, times, was_read = self.refusals, api.now, self.times, api.calls > 0
+        if not plan.operations and not refusals.by_subject:
             return Outcome(self.view)
-        silence = refusals.look_at_users(self.view, api.now, self.times, api)
-        first, late = refusals.suppress(plan, self.view.snapshot, api.now)
-        if not was_read and foreign is not nothing_foreign:  # else all of it goes in any case
-            self._verify_deleted([*first, *late], api)
+        silence = refusals.look_at_users(self.view, now, times, api)
+        first, late = refusals.suppress(plan, self.view.snapshot, now)
+        deleted = {each.uuid for each in (*first, *late) if isinstance(each, DeleteProvider)}
+        if deleted and not was_read and foreign is not nothing_foreign:
+            self._refuse_changed(deleted, api)  # else all of it goes in any case
         first, late = (
-            refusals.without_exceeded(part, self.view, api.now, self.times, api)
-            for part in (first, late)
+            refusals.without_exceeded(part, self.view, now, times, api) for part in (first, late)
         )
         # After a conflict inventories are written one by one, so that only one meets it again.
         chunk = self.bulk.chunk if api.tries == 1 else 0
@@ -253,25 +285,26 @@ class Root:
             self.view,
             api,
             stop=stop,
-            at_once=self.times.at_once,
-            failed=refusals.blocking(api.now),
+            at_once=times.at_once,
+            failed=refusals.blocking(now),
             patience=1 if api.stopped or refusals.any_error(is_passing) else FAULTS,
             tried=lambda each, request: refusals.failed_at(each) or request == api.stopped,
         )
         outcome = self.remember_refusals(self._acknowledged(sent, api), api)
-        drains = refusals.drains(self.view.snapshot, planned, foreign)
-        drained = self.send(refusals.due_drains(drains, api.now), api)
-        drained = self.remember_refusals(drained, api)
-        silence = silence or (refusals.silence(api.now) if refusals.by_subject else None)
-        stopped_by = outcome.stopped_by or drained.stopped_by or silence
-        return replace(outcome, view=self.view, stopped_by=stopped_by)
+        stopped_by = outcome.stopped_by
+        if refusals.by_subject:
+            drains = refusals.drains(self.view.snapshot, plan, foreign, now)
+            drained = self.remember_refusals(self.send(drains, api), api)
+            met = [each.error for each in refusals.by_subject.values() if each.at == now]
+            silence = silence or next(filter(is_silence, met), None)
+            stopped_by = stopped_by or drained.stopped_by
+        return replace(outcome, view=self.view, stopped_by=stopped_by or silence)
 
-    def _verify_deleted(self, operations: Iterable[Operation], api: Counting) -> None:
+    def _refuse_changed(self, deleted: set[str], api: Counting) -> None:
         """Look whether what is to be deleted is as it was read: a DELETE takes no generation.
 
         :raises reportclient.errors.Conflict: another client has written to it.
         """
-        deleted = {each.uuid for each in operations if isinstance(each, DeleteProvider)}
         known = self.view.generations
         for item in members_of(self.uuid, api) if deleted & known.keys() else ():
             if item["uuid"] in deleted and item["generation"] != known[item["uuid"]]:
@@ -288,8 +321,12 @@ class Root:
     def _acknowledged(self, outcome: Outcome, api: Counting) -> Outcome:
         api.done += outcome.done
         if outcome.done:
-            self.schedule.reached()
-        self.view = outcome.view.with_drain_times(self.wall_clock())
+            self.schedule.unreachable = None
+        self.view, since = outcome.view, outcome.view.drained_since
+        if self.view.drained.keys() != since.keys():
+            at = self.wall_clock()
+            since = {uuid: since.get(uuid, at) for uuid in self.view.drained}
+            self.view = replace(self.view, drained_since=since)
         self.refusals.note(outcome, api.now, self.times)
         return outcome
 
@@ -313,6 +350,8 @@ class Root:
                 "Placement refuses bulk writes by the reshaper: writing inventories one by one"
             )
             self.bulk.chunk = 0
+        if not outcome.failed and stopped_by is None:
+            return outcome
         errors = explain_errors(outcome, api)
         self.refusals.remember(outcome, errors, api.now, self.times)
         met = [(each, errors[key]) for key, each in outcome.refused.items()]
@@ -326,16 +365,6 @@ class Root:
         if isinstance(stopped_by, PLAN_ANEW):
             raise stopped_by
         return replace(outcome, stopped_by=stopped_by)
-
-    def _note_answer(self, err: Exception | None, api: Counting, now: float) -> None:
-        """Note whether Placement answered, if there were any requests."""
-        if not api.calls:
-            return
-        if not isinstance(err, Unreachable) or api.done:
-            self.schedule.answered()
-        if isinstance(err, Unreachable):
-            pending = self.refusals.any_error(is_silence) or not self.view.certain
-            self.schedule.unanswered(without_frames(err), now, self.times, pending=pending)
 
     def _read_existing(
         self, create: CreateProvider, err: PlacementError, api: Counting

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from reportclient import forms
-from reportclient.model import Provider
-from reportclient.names import Names
+from reportclient.model import Names, Provider
 from reportclient.plan import as_dicts
 from reportclient.snapshot import Snapshot
 from reportclient.view import View

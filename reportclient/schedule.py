@@ -138,17 +138,13 @@ class Schedule:
         every = times.verify_every
         self.verify_at = now + (every * (1 + SPREAD) if late and every else self._spread(every))
         self.verified_at = now
-        self.reached()
+        self.unreachable = None
 
     def reset(self, now: float, times: Times) -> None:
         """Draw new random times after the intervals were changed, maybe on many hosts at once."""
         wait = times.verify_every
         self.verify_at = now + (inf if wait is None else self.uniform(0.0, wait))
         self.audit_at = None
-
-    def reached(self) -> None:
-        """Note that Placement answered a request, though the attempt may still fail."""
-        self.unreachable = None
 
     def unread(self, err: Unreachable) -> None:
         """Note that reading failed, though the view can still be used."""

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from reportclient.model import Provider
-from reportclient.names import Names
+from reportclient.model import Names, Provider
 from reportclient.plan import (
     DeleteProvider,
     EnsureClass,
@@ -113,11 +112,6 @@ class View:
                 kept = {name: now[name] for name in left if not was_set(uuid, name)}
                 changes[uuid] = replace(provider, inventory={**provider.inventory, **kept})
         return desired.with_changes(changes)
-
-    def with_drain_times(self, now: float) -> "View":
-        """Return this view with ``drained_since`` of what drains; ``now`` if that is new."""
-        since = {uuid: self.drained_since.get(uuid, now) for uuid in self.drained}
-        return self if since == self.drained_since else replace(self, drained_since=since)
 
     def stale(self) -> "View":
         """Return this view marked as uncertain, so that it is verified before the next write."""

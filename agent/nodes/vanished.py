@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from agent.period.tracker import Tracker
 from agent.reporting.reports import Report
-from reportclient.calls import Counting
+from reportclient.root import Counting
 
 LOG = logging.getLogger("compute_agent.placement")
 

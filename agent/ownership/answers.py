@@ -5,9 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from agent.ownership.ledger import FILES, NONE, NOTHING, Claims, Ledger, driver_of
-from reportclient.claims import SourceClaims
 from reportclient.model import Provider
-from reportclient.provider_tree import ProviderTree
+from reportclient.provider_tree import ProviderTree, SourceClaims
 from reportclient.snapshot import Snapshot
 from reportclient.view import Drained
 

@@ -44,18 +44,16 @@ from drivers.errors import DriverError, ReshapeFailed, ReshapeNeeded
 from drivers.loader import LoadedDriver
 from reportclient.allocations import LazyAllocations
 from reportclient.apply import Outcome, never
-from reportclient.calls import Counting
-from reportclient.diff import diff
 from reportclient.errors import PlacementError, Unreachable, WrongForm
 from reportclient.http import API
-from reportclient.model import Allocations, Provider
+from reportclient.model import Allocations, Provider, used_providers
 from reportclient.plain_text import error_text, first_few
-from reportclient.plan import DeleteProvider, Operation, Plan, Problem, SetTraits
+from reportclient.plan import DeleteProvider, Operation, Plan, Problem, SetTraits, diff
 from reportclient.provider_tree import ProviderTree
 from reportclient.reader import allocations_on
 from reportclient.refusals import RESHAPE
-from reportclient.reshape import Affected, AllocationsBroken, moved_allocations, used_providers
-from reportclient.root import Root
+from reportclient.reshape import Affected, AllocationsBroken, moved_allocations
+from reportclient.root import Counting, Root
 from reportclient.schedule import VERIFY_EVERY
 from reportclient.snapshot import Snapshot
 from reportclient.view import View, opened

@@ -24,14 +24,14 @@ from drivers.api import DriverContext
 from drivers.errors import DriverError, ReshapeFailed
 from drivers.loader import load_drivers
 from reportclient import plan as ops
-from reportclient.apply import Outcome, refuse_if_shared
-from reportclient.calls import http_call
+from reportclient.apply import Outcome, http_call, refuse_if_shared
 from reportclient.errors import InUse, Kept, PlacementError, Shared
 from reportclient.http import API
+from reportclient.model import used_providers
 from reportclient.plain_text import error_text
 from reportclient.reader import provider_by_name
 from reportclient.refusals import explain_errors, name_taken_error, users_by_class
-from reportclient.reshape import generations_after, used_providers
+from reportclient.reshape import generations_after
 from reportclient.snapshot import EMPTY, Snapshot
 
 

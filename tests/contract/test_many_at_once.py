@@ -6,9 +6,9 @@ import uuid
 import pytest
 
 from reportclient.apply import MIN_PARALLEL, apply
-from reportclient.diff import diff
 from reportclient.errors import InUse
 from reportclient.http import PlacementAPI, token_adapter
+from reportclient.plan import diff
 from reportclient.provider_tree import ProviderTree
 from reportclient.reader import URL_BYTES, refresh
 from reportclient.view import View

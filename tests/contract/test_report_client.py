@@ -7,7 +7,6 @@ import pytest
 
 from reportclient.allocations import LazyAllocations
 from reportclient.apply import apply
-from reportclient.diff import diff
 from reportclient.errors import (
     Conflict,
     NameTaken,
@@ -17,7 +16,7 @@ from reportclient.errors import (
     Unreachable,
 )
 from reportclient.model import SHARES_VIA_AGGREGATE, Inventory
-from reportclient.plan import EnsureClass, EnsureTrait, Reshape
+from reportclient.plan import EnsureClass, EnsureTrait, Reshape, diff
 from reportclient.provider_tree import ProviderTree
 from reportclient.reader import refresh
 from reportclient.snapshot import Snapshot

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reportclient.apply import Outcome, apply
-from reportclient.diff import diff
 from reportclient.errors import PlacementError
 from reportclient.http import API, PlacementAPI, token_adapter
 from reportclient.model import Inventory, Provider
-from reportclient.plan import Plan
+from reportclient.plan import Plan, diff
 from reportclient.provider_tree import ProviderTree
 from reportclient.reader import refresh
 from reportclient.snapshot import Snapshot

@@ -7,11 +7,11 @@ import pytest
 
 from compute_registry.page.trees import PlacementReads
 from reportclient.apply import apply
-from reportclient.calls import Counting
-from reportclient.diff import diff
 from reportclient.http import PlacementAPI, token_adapter
 from reportclient.observed_tree import read_tree
+from reportclient.plan import diff
 from reportclient.reader import refresh
+from reportclient.root import Counting
 from reportclient.snapshot import EMPTY
 from reportclient.view import View
 from tests.integration.agent_host import Here, one_line

@@ -6,10 +6,10 @@ import pytest
 
 from computectl.asking.explain import Explained, Explanation, draw, explain
 from computectl.shared.screen import Screen
-from reportclient.calls import Counting
 from reportclient.candidates import read_request
 from reportclient.candidates.asking import allocation_candidates
 from reportclient.http import PlacementAPI, token_adapter
+from reportclient.root import Counting
 from tests.integration.fleet import load_fleet, uuid
 from tests.servers.placement import RealPlacement
 

@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reportclient.apply import apply
-from reportclient.diff import diff
 from reportclient.errors import Conflict, PlacementError, Unreachable
 from reportclient.model import Inventory, Provider
+from reportclient.plan import diff
 from reportclient.reader import refresh
 from reportclient.snapshot import Snapshot
 from reportclient.view import View

@@ -5,9 +5,7 @@ from dataclasses import replace
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from reportclient.diff import diff
-from reportclient.model import Inventory, Provider
-from reportclient.names import Names
+from reportclient.model import Inventory, Names, Provider
 from reportclient.plan import (
     CreateProvider,
     DeleteProvider,
@@ -18,6 +16,7 @@ from reportclient.plan import (
     SetInventory,
     SetTraits,
     UpdateProvider,
+    diff,
     edits_of,
 )
 from reportclient.provider_tree import ProviderTree

@@ -17,7 +17,7 @@ from drivers.libvirt.devices.encryption import EncryptionAnswer
 from drivers.libvirt.devices.pci import PciSettings
 from drivers.libvirt.devices.vgpu import MdevSettings, MdevType
 from drivers.libvirt.facts.numa import MemoryPolicy
-from reportclient.names import name_problem
+from reportclient.model import name_problem
 from reportclient.reshape import Affected, moved_allocations
 from tests.profiles import examples
 from tests.property.strategies import element

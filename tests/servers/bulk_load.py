@@ -10,8 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from reportclient.model import Provider
-from reportclient.names import is_custom
+from reportclient.model import Provider, is_custom
 from reportclient.snapshot import Snapshot
 from tests.servers.placement import RealPlacement
 

@@ -16,8 +16,7 @@ from agent.switching.heartbeat import agent_address
 from agent.switching.host_status import status_document
 from agent.switching.machine import UNTOUCHED, ServiceStatus
 from compute_registry.database.fleet_database import FleetDatabase
-from reportclient.model import MAX_INT, Inventory, Provider
-from reportclient.names import Names
+from reportclient.model import MAX_INT, Inventory, Names, Provider
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
 from tests.servers import records

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reportclient.apply import apply
-from reportclient.diff import diff
 from reportclient.http import PlacementAPI, token_adapter
+from reportclient.plan import diff
 from reportclient.provider_tree import ProviderTree
 from reportclient.view import View
 from tests.servers.placement import RealPlacement

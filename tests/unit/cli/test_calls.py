@@ -4,8 +4,7 @@ import pytest
 
 from computectl.reading.forecast import calls_of
 from reportclient.apply import apply
-from reportclient.diff import diff
-from reportclient.plan import Plan, with_bulk_writes
+from reportclient.plan import Plan, diff, with_bulk_writes
 from reportclient.reader import refresh
 from reportclient.view import View
 from tests.stranger import FakePlacement

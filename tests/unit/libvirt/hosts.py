@@ -24,8 +24,7 @@ from drivers.libvirt.facts.report import FACTS, host_report
 from drivers.libvirt.tree import reported
 from drivers.libvirt.tree.children import write_report
 from drivers.libvirt.tree.reported import HostReport
-from reportclient.model import LONGEST_NAME, Allocations
-from reportclient.names import name_problem
+from reportclient.model import LONGEST_NAME, Allocations, name_problem
 
 NODE = "host1"
 ROOT = "c0ffee00-0000-4000-8000-000000000001"

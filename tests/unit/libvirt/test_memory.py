@@ -14,8 +14,7 @@ from drivers.libvirt.facts.numa import (
     memory_mb,
 )
 from drivers.libvirt.facts.topology import Cell
-from reportclient.model import Inventory
-from reportclient.names import name_problem
+from reportclient.model import Inventory, name_problem
 
 
 @pytest.mark.parametrize(

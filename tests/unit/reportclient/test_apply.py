@@ -2,8 +2,7 @@
 
 import pytest
 
-from reportclient.apply import FAULTS, Outcome, apply, batches, subject_of
-from reportclient.calls import send
+from reportclient.apply import FAULTS, Outcome, apply, batches, send, subject_of
 from reportclient.errors import (
     AlreadyThere,
     Conflict,

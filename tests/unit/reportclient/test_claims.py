@@ -1,30 +1,39 @@
 """Claims that a driver makes by editing a tree, and names that it removes."""
 
-from reportclient.claims import SourceClaims, allow, deny, note
+from reportclient.model import Provider
+from reportclient.provider_tree import ProviderTree, SourceClaims
+from reportclient.snapshot import Snapshot
 
-ONE, A, B = "one", frozenset({"CUSTOM_A"}), frozenset({"CUSTOM_B"})
+ONE = "c0ffee00-0000-4000-8000-000000000000"
+A, B = frozenset({"CUSTOM_A"}), frozenset({"CUSTOM_B"})
+
+
+def having(traits: frozenset[str]) -> ProviderTree:
+    return ProviderTree(Snapshot.build([Provider(ONE, "host", traits=traits)]))
 
 
 def test_what_was_there_and_is_not_added_is_no_claim() -> None:
-    claimed: dict[str, frozenset[str]] = {}
-    note(claimed, ONE, A, A)
+    tree = having(A)
+    claimed = tree.claims[""].traits
+    tree.update_traits(ONE, A)
     assert not claimed
-    note(claimed, ONE, A, A | B)
+    tree.update_traits(ONE, A | B)
     assert claimed == {ONE: B}
-    note(claimed, ONE, A | B, A)
+    tree.update_traits(ONE, A)
     assert claimed == {ONE: frozenset()}
 
 
 def test_names_are_removed_one_after_the_other_and_asserted_again() -> None:
-    absent: dict[str, frozenset[str]] = {}
-    deny(absent, ONE, frozenset())
+    tree = having(A | B)
+    absent = tree.claims[""].absent_traits
+    tree.remove_traits(ONE)
     assert not absent
-    deny(absent, ONE, A)
-    deny(absent, ONE, B)
+    tree.remove_traits(ONE, *A)
+    tree.remove_traits(ONE, *B)
     assert absent == {ONE: A | B}
-    allow(absent, ONE, A)
+    tree.add_traits(ONE, *A)
     assert absent == {ONE: B}
-    allow(absent, ONE, B)
+    tree.update_traits(ONE, A | B)
     assert not absent
 
 

@@ -4,9 +4,7 @@ from typing import Any
 
 import pytest
 
-from reportclient.diff import diff
-from reportclient.model import Inventory, Provider
-from reportclient.names import Names
+from reportclient.model import Inventory, Names, Provider
 from reportclient.plan import (
     CreateProvider,
     DeleteProvider,
@@ -17,6 +15,7 @@ from reportclient.plan import (
     SetInventory,
     SetTraits,
     UpdateProvider,
+    diff,
 )
 from reportclient.snapshot import Snapshot
 

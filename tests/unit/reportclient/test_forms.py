@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from reportclient.apply import Outcome
-from reportclient.calls import Counting
 from reportclient.candidates.asking import allocation_candidates
 from reportclient.candidates.text import read_request
 from reportclient.errors import WrongForm
@@ -28,7 +27,7 @@ from reportclient.plan import (
     UpdateProvider,
 )
 from reportclient.reader import allocations_of, allocations_on, part_of, provider_by_uuid, refresh
-from reportclient.root import Root
+from reportclient.root import Counting, Root
 from reportclient.saved_view import FileStore, UnusableView, load_view, sealed, unsealed
 from reportclient.schedule import Times
 from reportclient.view import View

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reportclient.model import Inventory, Provider
+from reportclient.model import Inventory, Provider, used_providers
 from reportclient.plan import Reshape, SetInventories
 from reportclient.reshape import (
     Affected,
@@ -18,7 +18,6 @@ from reportclient.reshape import (
     moved_allocations,
     refuse_malformed,
     reshape_payload,
-    used_providers,
 )
 from reportclient.snapshot import Snapshot
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reportclient.model import Inventory, Provider
-from reportclient.names import Names
+from reportclient.model import Inventory, Names, Provider
 from reportclient.root import Root
 from reportclient.saved_view import FileStore, UnusableView, dump_view, load_view
 from reportclient.snapshot import Snapshot

@@ -3,8 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from reportclient.model import Inventory, Provider
-from reportclient.names import Names
+from reportclient.model import Inventory, Names, Provider
 from reportclient.plan import (
     DeleteProvider,
     EnsureClass,

@@ -3,9 +3,15 @@
 import pytest
 
 from agent.reporting.changes import name_of, sentence
-from reportclient.diff import diff
 from reportclient.model import Inventory
-from reportclient.plan import EnsureClass, EnsureTrait, Reshape, SetInventories, UpdateProvider
+from reportclient.plan import (
+    EnsureClass,
+    EnsureTrait,
+    Reshape,
+    SetInventories,
+    UpdateProvider,
+    diff,
+)
 from reportclient.snapshot import EMPTY, Snapshot
 from tests.unit.cli.trees import provider, uuid_of
 

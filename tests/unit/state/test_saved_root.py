@@ -14,8 +14,7 @@ import pytest
 from agent.ownership.ledger import Claims, Ledger, Removed
 from agent.state.document import Document
 from agent.state.saved_root import SavedRoot, is_new, root_path, saved_roots
-from reportclient.model import Inventory, Provider
-from reportclient.names import Names
+from reportclient.model import Inventory, Names, Provider
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
 from tests.full_disk import full_disk
