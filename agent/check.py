@@ -26,7 +26,7 @@ from agent.provider_config.entries import parse_files
 from agent.provider_config.files import ProviderFiles, read_files
 from agent.registry.errors import RegistryError
 from agent.reporting import logs
-from agent.reporting.reports import with_agents_step
+from agent.reporting.condition import with_agents_step
 from agent.service import close_driver, open_driver
 from agent.state.driver_store import DriverStore
 from agent.state.lock import InUse

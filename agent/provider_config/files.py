@@ -12,6 +12,7 @@ from typing import Any
 
 from agent.opts import PROVIDER_CONFIG_LOCATION
 from agent.provider_config.entries import Entries, Entry, Key, parse_files
+from agent.reporting.condition import Condition, Severity
 from agent.reporting.reports import Report
 from agent.state import files as regular
 from agent.state.document import Document, Unusable, without_file
@@ -23,6 +24,7 @@ SAVED = "provider-config.json"
 """Name of the file with the last valid provider files, in ``state_path``."""
 PART = "provider files"
 """Subject of the condition while the files are invalid."""
+RELOAD = "correct this, then reload compute-agent"
 
 Texts = tuple[tuple[str, str], ...]
 """Path and content of each file, in the order of reading."""
@@ -101,7 +103,7 @@ class ProviderFiles:
         return cls(location, required, Document(state_path / SAVED, writing=writing))
 
     def load_files(self) -> None:
-        """Read the files at start, or else the last valid ones.  Errors are in ``degraded``."""
+        """Read the files at start, or else the last valid ones.  Errors are in ``conditions``."""
         self.entries = None
         self.read()
         if self.entries is not None:
@@ -132,15 +134,15 @@ class ProviderFiles:
             otherwise = "after a restart there is no valid copy to fall back to"
             self.saved.save_or_warn({"files": texts}, otherwise)
 
-    def degraded(self) -> dict[str, str]:
-        """Return ``{PART: text}`` while the files are invalid, else nothing."""
+    def conditions(self) -> tuple[Condition, ...]:
+        """Return a condition while the files are invalid."""
         if not self.diagnostics:
-            return {}
+            return ()
         use = "the last valid files stay in use"
         if self.entries is None:
             use = "no provider file is applied"
-        text = f"{BadFile(self.diagnostics)}; {use}; correct this, then reload compute-agent"
-        return {PART: text}
+        text = f"{BadFile(self.diagnostics)}; {use}"
+        return (Condition(text, RELOAD, PART),)
 
     # -- entries whose provider does not exist
 
@@ -158,13 +160,14 @@ class ProviderFiles:
             return  # a driver that failed may report the provider
         for entry in unmatched:
             if entry.key not in self._warned:
-                LOG.warning("%s", _unmatched_text(entry))
+                LOG.warning("%s", _without_provider(entry).sentence)
                 self._warned.add(entry.key)
 
-    def notes(self, roots: Collection[str]) -> Iterator[str]:
+    def notes(self, roots: Collection[str]) -> Iterator[Condition]:
         """Yield the warnings of the files, and the entries without a provider."""
-        yield from map(str, self.warnings)
-        yield from map(_unmatched_text, self._unmatched(roots) or ())
+        for warning in self.warnings:
+            yield Condition(str(warning), RELOAD, severity=Severity.WARNING)
+        yield from map(_without_provider, self._unmatched(roots) or ())
 
     def _unmatched(self, roots: Collection[str]) -> list[Entry] | None:
         """Return entries whose provider is in no tree; ``None`` until each tree was recorded."""
@@ -175,11 +178,10 @@ class ProviderFiles:
         return [entry for entry in explicit if entry.key not in met]
 
 
-def _unmatched_text(entry: Entry) -> str:
-    return (
-        f"{entry.place}: no provider has the {entry.by} {entry.identifier}: "
-        "the entry is applied once that provider exists"
-    )
+def _without_provider(entry: Entry) -> Condition:
+    text = f"{entry.place}: no provider has the {entry.by} {entry.identifier}"
+    step = "the entry is applied once that provider exists"
+    return Condition(text, step, severity=Severity.WARNING)
 
 
 def _texts(fields: Mapping[str, Any]) -> Texts:
