@@ -23,7 +23,7 @@ from agent.opts import Settings
 from agent.placement import Endpoint, adapter_from_conf
 from agent.provider_config.files import ProviderFiles, read_files
 from agent.reporting import logs
-from agent.reporting.reports import with_agents_step
+from agent.reporting.condition import with_agents_step
 from agent.service import close_driver, open_driver
 from agent.state.driver_store import DriverStore
 from agent.state.lock import InUse

@@ -32,6 +32,7 @@ from agent.nodes.nodes import Nodes
 from agent.placement import Endpoint, adapter_from_conf, agent_api
 from agent.reload import Reload
 from agent.reporting import guru, logs
+from agent.reporting.condition import of_disk
 from agent.reporting.status import StatusFile
 from agent.reporting.systemd import Systemd
 from agent.service import Service
@@ -118,9 +119,8 @@ def _run(conf: Any, args: list[str], stack: ExitStack) -> int:
         settings.state_path, settings.host, settings.interval, time.time, switches.facts
     )
     status_file.disk = lambda: [
-        *filter(None, (directory.problem, status.document.problem)),
-        *nodes.problems(),
-        *store.problems(),
+        *map(of_disk, (*filter(None, [directory.problem]), *store.problems())),
+        *nodes.conditions(),
     ]
     service.listeners += [lambda _: directory.check(), status_file]
     switches.on_facts, switches.heartbeat.degraded = status_file.write_service, status_file.problems

@@ -12,7 +12,7 @@ from keystoneauth1 import adapter as ksa_adapter
 from keystoneauth1 import discover, loading
 from keystoneauth1 import exceptions as ksa
 
-from agent.reporting.reports import Condition, Severity
+from agent.reporting.condition import Condition, Severity
 from reportclient.errors import AuthenticationFailed, Unreachable
 from reportclient.http import API, LIMIT, PlacementAPI, bounded_session
 from reportclient.model import meant
@@ -162,7 +162,7 @@ class Endpoint:
             LOG.info("Reporting to Placement at %s", used)
         text = f"{used} is used, but the catalogue has {first_few([*others.values()])}, too"
         step = "to choose, set [placement] region_name, valid_interfaces or endpoint_override"
-        warning = Condition(text, "endpoint of Placement", Severity.WARNING, step)
+        warning = Condition(text, step, "endpoint of Placement", Severity.WARNING)
         self.used, self.conditions = used, (warning,) if others else ()
 
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from agent.nodes.nodes import Nodes
 from agent.placement import Endpoint
-from agent.reporting.narrator import Narrator
-from agent.reporting.reports import Condition, Report, Severity, errors
+from agent.reporting.condition import PLACEMENT, TRIES_AGAIN, Condition, Severity, summarized
+from agent.reporting.condition_log import ConditionLog
+from agent.reporting.reports import Report
 from agent.reporting.systemd import Systemd
 from agent.switching.host_status import HostStatus
 from drivers.abilities import Lifecycle, Switched
@@ -20,6 +21,7 @@ from reportclient.plain_text import error_text
 
 LOG = logging.getLogger("compute_agent.service")
 
+SILENCE = Condition("Placement does not answer", TRIES_AGAIN, kind=PLACEMENT)
 Listener = Callable[[Sequence[Report]], None]
 
 
@@ -35,7 +37,7 @@ class Service:
     """The status of this host; with ``None`` the agent leaves COMPUTE_STATUS_DISABLED alone."""
     endpoint: Endpoint = field(default_factory=Endpoint)
     clock: Callable[[], float] = time.monotonic
-    narrator: Narrator = field(default_factory=Narrator)
+    log: ConditionLog = field(default_factory=ConditionLog)
     listeners: list[Listener] = field(default_factory=list)
     _ready: bool = False
     _last: dict[str, Report] = field(default_factory=dict)
@@ -68,11 +70,11 @@ class Service:
         for loaded in self.nodes.drivers:
             close_driver(loaded, self.host)
 
-    def silence(self, seconds: float, since: float = 0.0) -> str | None:
-        """Return a text if Placement has not answered for ``seconds``; see :meth:`hanging`."""
+    def silence(self, seconds: float, since: float = 0.0) -> Condition | None:
+        """Return ``SILENCE`` if Placement has not answered for ``seconds``; see :meth:`hanging`."""
         for began in list(self.nodes.breaker.waiting.values()):
             if time.monotonic() - max(began, since) >= seconds:
-                return "Placement does not answer"
+                return SILENCE
         return None
 
     def hanging(self, since: float, seconds: float) -> str | None:
@@ -80,8 +82,8 @@ class Service:
 
         A call hangs that has lasted for ``seconds`` since it began and since ``since`` (monotonic).
         """
-        if silence := self.silence(seconds, since):
-            return silence
+        if self.silence(seconds, since):
+            return SILENCE.text
         last = time.monotonic() - seconds
         for loaded in self.nodes.drivers:
             for began, method in list(loaded.calls.now):
@@ -163,15 +165,14 @@ class Service:
 
     def _publish(self, reports: Sequence[Report]) -> None:
         self.endpoint.look()
-        status = self.status.conditions() if self.status is not None else ()
-        files = self.nodes.provider_files.degraded().items()
-        of_files = (Condition(text, part) for part, text in files)
-        more = (*status, *self.endpoint.conditions, *of_files)
-        complete = [replace(report, besides=more) for report in reports]
+        more = self.status.conditions() if self.status is not None else ()
+        more += (*self.endpoint.conditions, *self.nodes.provider_files.conditions())
+        complete = [replace(each, conditions=(*each.conditions, *more)) for each in reports]
         self._last = {report.node: report for report in reports}
-        self.narrator.log_reports(complete)
-        for err in [err for report in reports for err in report.exceptions()]:
-            without_frames(err)  # listeners keep reports until the next one
+        self.log.log_reports(complete)
+        for report in reports:
+            for err in filter(None, (report.error, *report.driver_errors.values())):
+                without_frames(err)  # listeners keep reports until the next one
         for listener in self.listeners:
             listener(complete)
         self._notify_systemd(_status(complete))
@@ -224,9 +225,9 @@ def close_driver(loaded: LoadedDriver, host: str) -> None:
 
 def _status(reports: Sequence[Report]) -> str:
     """Return the line for ``systemctl status``."""
-    conditions = [each for report in reports for each in report.conditions().values()]
-    wrong = errors(conditions) or [it for it in conditions if it.severity is Severity.DEGRADED]
+    conditions = [each for report in reports for each in report.conditions]
+    errors = [each for each in conditions if each.severity is Severity.ERROR]
+    wrong = errors or [each for each in conditions if each.severity is Severity.DEGRADED]
     reported = f"{len(reports)} node{'s' if len(reports) != 1 else ''} reported to Placement"
-    text = "degraded" if errors(conditions) else reported
-    more = f" (and {len(wrong) - 1} more)" if wrong[1:] else ""
-    return f"{text}: {wrong[0]}{more}" if wrong else text
+    text = "degraded" if errors else reported
+    return f"{text}: {summarized(map(str, wrong))}" if wrong else text

@@ -16,12 +16,12 @@ from reportclient.plain_text import plain
 from reportclient.root import Counting
 
 COLUMNS: Columns = {
-    "check": lambda finding: finding.check,
-    "severity": lambda finding: finding.condition.severity.value,
-    "subject": lambda finding: finding.condition.subject,
+    "check": lambda finding: finding.kind,
+    "severity": lambda finding: finding.severity.value,
+    "subject": lambda finding: finding.subject,
     "uuid": lambda finding: finding.uuid,
-    "text": lambda finding: finding.condition.text,
-    "next_step": lambda finding: finding.condition.next_step,
+    "text": lambda finding: finding.text,
+    "next_step": lambda finding: finding.next_step,
 }
 SHOWN = 20
 """Maximum number of findings printed for each check; ``-f json`` lists all."""
@@ -78,13 +78,13 @@ class AuditCloud(DrawnOrListed[Audit]):
             count = str(number) if number else "not checked" if check in answer.unknown else "none"
             yield f"\n{screen.paint(title, 'bold')}: {count}"
             for finding in findings[:SHOWN]:
-                condition, severity = finding.condition, finding.condition.severity
+                severity = finding.severity
                 painted = screen.paint(f"{severity:<8}", SEVERITY_STYLES[severity])
-                uuid = f" ({finding.uuid})" if finding.uuid not in ("", condition.subject) else ""
-                text = f"{plain(condition.subject)}{uuid}: {plain(condition.text)}"
+                uuid = f" ({finding.uuid})" if finding.uuid not in ("", finding.subject) else ""
+                text = f"{plain(finding.subject)}{uuid}: {plain(finding.text)}"
                 yield folded(f"  {painted} {text}", screen.width, 11)
-                if condition.next_step:
-                    step = f"{' ' * 11}→ {plain(condition.next_step)}"
+                if finding.next_step:
+                    step = f"{' ' * 11}→ {plain(finding.next_step)}"
                     yield folded(step, screen.width)
             if number > SHOWN:
                 yield f"  and {number - SHOWN} more; -f json lists all"

@@ -8,6 +8,7 @@ from typing import Any
 
 from agent.nodes.identity import FILE_NAME
 from agent.reporting.changes import kind, name_of, sentence, summary
+from agent.reporting.condition import Severity
 from computectl.reading.forecast import PLACEHOLDER, Call, Forecast, forecast
 from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import CHANGES, PROBLEMS
@@ -83,15 +84,15 @@ class ShowPlan(DrawnOrListed[list[Forecast]]):
     def exit_code(self, answer: list[Forecast], options: argparse.Namespace) -> int:
         """Print problems and notes; return 1 with problems, 3 with changes if asked for, else 0."""
         for planned in answer:
-            for text in planned.problems:
+            for text in planned.sentences(Severity.ERROR):
                 self.print_on_stderr(f"{planned.node}: {text}")
             if planned.reshape_pending:
                 self.print_on_stderr(f"{planned.node}: {PENDING}")
-            for text in planned.waiting:
+            for text in planned.sentences(Severity.INFO):
                 self.print_on_stderr(f"{planned.node}: waits for consumers: {text}")
-            for note in planned.notes:
+            for note in planned.sentences(Severity.WARNING, Severity.DEGRADED):
                 self.print_on_stderr(note)
-        if any(planned.problems for planned in answer):
+        if any(planned.sentences(Severity.ERROR) for planned in answer):
             return PROBLEMS
         changes = any(planned.calls for planned in answer)
         return CHANGES if changes and options.exit_code else 0
@@ -110,8 +111,9 @@ def draw_plan(answer: list[Forecast], screen: Screen, *, calls: bool) -> Iterato
             yield ""
         name = f"{screen.paint(plain(planned.node), 'bold')} ({planned.uuid})"
         if not planned.calls:
-            waits = ", while consumers use what is to be removed" if planned.waiting else ""
-            but = ", but there are errors" if planned.problems else waits
+            waits = planned.sentences(Severity.INFO)
+            but = ", while consumers use what is to be removed" if waits else ""
+            but = ", but there are errors" if planned.sentences(Severity.ERROR) else but
             yield folded(f"{name}: nothing would change{but}", screen.width)
             continue
         what = ""

@@ -25,14 +25,15 @@ from agent.period.traits import (
     tags_of_others,
 )
 from agent.registry.record import is_alive
-from agent.reporting.reports import Condition, Severity, with_agents_step
+from agent.reporting.condition import Condition, Severity, with_agents_step
+from agent.reporting.reports import ENDED
 from computectl.reading.services import Services, refuse_taken
 from computectl.shared.command_session import Session
 from computectl.shared.commands import TEXT, Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import CommandError
 from computectl.shared.screen import Screen, counted
 from reportclient.client import Client
-from reportclient.errors import PlacementError, Shared
+from reportclient.errors import PlacementError
 from reportclient.http import API
 from reportclient.model import Provider
 from reportclient.plain_text import ago, first_few, plain
@@ -69,10 +70,10 @@ class Leaver:
                 "remove it with the service that created it, or take it over with "
                 f"`computectl adopt {uuid}`"
             )
-            yield Condition("was created by another service", name, next_step=step)
+            yield Condition("was created by another service", step, name)
         if self.fate == "in use":
             step = "move these guests away, or delete them"
-            yield Condition(f"is in use by {first_few(self.users)}", name, next_step=step)
+            yield Condition(f"is in use by {first_few(self.users)}", step, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +246,7 @@ class Retire(DrawnOrListed[Retired]):
         yield from (*blocks, *answer.failed)
         if blocks or not answer.confirmed:
             step = "" if blocks or answer.shown else "run the command with --yes to remove them"
-            yield Condition("nothing was removed", next_step=step)
+            yield Condition("nothing was removed", step)
 
 
 def _whole_tree(root: str, api: API) -> Iterator[Leaver]:
@@ -263,7 +264,7 @@ def _deleted(planned: Retired, api: API) -> Retired:
         try:
             Client(api).provider(uuid).delete()
         except PlacementError as err:
-            failed = [Condition(with_agents_step(err), next_step=AGAIN)]
+            failed = [Condition(with_agents_step(err), AGAIN)]
             return replace(planned, gone=frozenset(gone), failed=failed)
         gone.add(uuid)
     return replace(planned, gone=frozenset(gone))
@@ -316,7 +317,7 @@ def planned_of(session: Session, trackers: list[Tracker], api: API) -> Retired:
             f"Placement has {host} under another UUID, {other['uuid']}: nothing of it was removed"
         )
         step = f"if that is this host: computectl adopt {host}, then computectl retire"
-        failed = [Condition(text, severity=Severity.WARNING, next_step=step)]
+        failed = [Condition(text, step, severity=Severity.WARNING)]
     return Retired(host, tuple(sentences), leavers, failed=failed)
 
 
@@ -377,7 +378,7 @@ def removed(
         conditions = _periods(tracker, here, progress)
         left = here & tracker.view.snapshot.providers.keys()
         gone |= here - left
-        failed += [Condition(each.text, each.subject, next_step=AGAIN) for each in conditions]
+        failed += [replace(each, next_step=AGAIN, severity=Severity.ERROR) for each in conditions]
         if not left and not conditions and tracker.saved is not None:
             tracker.saved.forget()  # else the ledger is needed to remove the others
         if tracker.root.schedule.unreachable is not None:
@@ -392,13 +393,12 @@ def _periods(tracker: Tracker, going: set[str], progress: Callable[[str], None])
         now = time.monotonic()
         report = tracker.period(now)
         awaited = isinstance(report.error, RootAwaited)
-        report = replace(
-            report,
-            error=None if awaited else report.error,
-            failed={k: err for k, err in report.failed.items() if not isinstance(err, Shared)},
-        )
         left = going & tracker.view.snapshot.providers.keys()
-        conditions = list(report.conditions().values())
+        ended = ENDED if awaited else ()
+        shared = tracker.view.snapshot.providers.keys() - going
+        conditions = [
+            it for it in report.conditions if it.kind not in ended and it.uuid not in shared
+        ]
         if conditions or not left or not (report.done or tracker.rules.attached):
             return conditions
         if report.done:

@@ -12,7 +12,7 @@ from agent.ownership.policy import DISABLED
 from agent.registry.checks import require_host
 from agent.registry.control import Switched
 from agent.registry.observed_service import GROUPS, WELL, Agreement, ObservedService
-from agent.reporting.reports import Condition
+from agent.reporting.condition import Condition
 from computectl.auditing.checks import with_trait
 from computectl.reading.services import Observed, Services
 from computectl.shared.commands import (
@@ -90,7 +90,8 @@ class ServiceCommand(DrawnOrListed[Observed]):
     def conditions(self, answer: Observed) -> Iterator[Condition]:
         """Yield Placement's error and the conditions of each service."""
         if answer.placement_error is not None:
-            yield Condition(f"Placement can't be reached: {answer.placement_error}")
+            text = f"Placement can't be reached: {answer.placement_error}"
+            yield Condition(text, "computectl audit needs it, too")
         for service in answer.services:
             yield from service.conditions()
 

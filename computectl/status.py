@@ -4,14 +4,14 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from agent.reporting import status as schema
-from agent.reporting.reports import Check, Severity
+from agent.reporting.condition import CHECKS, Condition, Severity, of_disk, texts_of
 from agent.state import files
 from agent.state.lock import holder
 from agent.switching.machine import REASON_FOUND
@@ -59,16 +59,13 @@ class ObservedStatus:
             return "starting", "yellow"
         if not self.well:
             return "not well", "red"
-        ill = any(node.texts(Severity.DEGRADED) for node in self.written.nodes)
+        ill = any(texts_of(node.conditions, Severity.DEGRADED) for node in self.written.nodes)
         return ("degraded", "yellow") if ill else ("well", "green")
 
     @property
     def well(self) -> bool:
         """Whether the status is up to date and has no errors."""
-        service = self.written.service
-        reported = self.out_of_date is None and all(node.ok for node in self.written.nodes)
-        checked = all(check.ok for check in self.written.checks)
-        return reported and checked and not service.broker and not service.registry
+        return self.out_of_date is None and not any(self.written.checks.values())
 
 
 TIMES = frozenset({"last_ok", "updated", "since", "first_due"})
@@ -109,7 +106,7 @@ class ShowStatus(DrawnOrListed[ObservedStatus]):
 
     def table(self, answer: ObservedStatus) -> Table:
         """Return a row for each node, with the fields of the node and of the file."""
-        file = json.loads(json.dumps(asdict(answer.written)), object_hook=_with_iso_times)
+        file = json.loads(json.dumps(answer.written.as_json()), object_hook=_with_iso_times)
         nodes = file.pop("nodes")
         names = [*(each.name for each in fields(schema.NodeStatus)), *file]
         return {name: itemgetter(name) for name in names}, [{**file, **node} for node in nodes]
@@ -149,8 +146,9 @@ def observed_status(session: Session) -> ObservedStatus:
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         raise CommandError(f"{path} can't be read", "restart compute-agent", PROBLEMS) from None
     if disk:  # the agent could not write that
-        checks = [Check("disk", disk) if it.name == "disk" else it for it in written.checks]
-        written = replace(written, checks=tuple(checks))
+        service = written.service
+        conditions = (*service.conditions, of_disk(disk))
+        written = replace(written, service=replace(service, conditions=conditions))
     alive = pid is not None or schema.lives(written.pid, written.started)
     return ObservedStatus(written, time.time(), alive, pid)
 
@@ -176,20 +174,17 @@ def status_lines(status: ObservedStatus, screen: Screen, *, sources: bool = Fals
         f"{health}; {status.last_period}"
     )
     yield from _service_lines(written, screen)
-    if written.checks:
-        # As /readyz does: each failed one, then the names of those that passed.
-        told = {condition.text for node in written.nodes for condition in node.conditions}
-        failed = [
-            screen.paint(f"{it.name}: see below" if it.text in told else plain(str(it)), "red")
-            for it in written.checks
-            if not it.ok
-        ]
-        passed = ", ".join(it.name for it in written.checks if it.ok and not status.out_of_date)
-        well = [screen.paint(f"{passed}: ok", "green")] if passed else []
-        if failed or well:
-            yield f"  {'; '.join([*failed, *well])}"
-        if any(it.name == "placement" and not it.ok for it in written.checks):
-            yield "    the agent tries again by itself; to find the cause: compute-agent --check"
+    # As /readyz does: each failed one, then the names of those that passed.
+    failed = [
+        screen.paint(f"{name}: see below" if name in CHECKS else plain(f"{name}: {text}"), "red")
+        for name, text in written.checks.items()
+        if text
+    ]
+    passed = [name for name, text in written.checks.items() if not text and not status.out_of_date]
+    well = [screen.paint(f"{', '.join(passed)}: ok", "green")] if passed else []
+    if failed or well:
+        yield f"  {'; '.join([*failed, *well])}"
+    yield from _condition_lines(written.service.conditions, status.now, screen)
     for node in written.nodes:
         yield from _node_lines(node, status, screen, sources=sources)
 
@@ -200,13 +195,7 @@ def _node_lines(
     state = screen.paint(*_node_words(node, status))
     changes = plain(node.changes) or ("nothing to change" if node.ok else "nothing was changed")
     yield f"  {plain(node.node)}: {state}; {changes}, in {node.seconds:.1f} s"
-    shown = set[str]()
-    for condition in node.conditions:
-        step, text = condition.next_step, plain(condition.aged(status.now))
-        yield f"    {screen.paint(text, SEVERITY_STYLES[condition.severity])}"
-        if step and step not in shown:
-            yield f"      {plain(step)}"
-        shown.add(step)
+    yield from _condition_lines(node.conditions, status.now, screen)
     if sources and not node.took:
         yield "    sources: no driver of this node measures how long its sources take"
     elif sources:
@@ -214,19 +203,25 @@ def _node_lines(
             yield f"    {name}: {seconds * 1000:.1f} ms"
 
 
+def _condition_lines(conditions: Iterable[Condition], now: float, screen: Screen) -> Iterator[str]:
+    """Yield conditions, and each next step once."""
+    shown = {""}
+    for condition in conditions:
+        step, text = plain(condition.next_step), plain(condition.aged(now))
+        yield f"    {screen.paint(text, SEVERITY_STYLES[condition.severity])}"
+        if step not in shown:
+            yield f"      {step}"
+        shown.add(step)
+
+
 def _service_lines(written: schema.AgentStatus, screen: Screen) -> Iterator[str]:
-    """Yield whether the host takes new guests, and what keeps its status from being changed."""
+    """Yield whether the host takes new guests, and the endpoint of Placement."""
     service = written.service
     yield screen.painted(("  service: ", None), *_service_words(service))
     if service.disabled and service.reason == REASON_FOUND:
         yield f"    to enable it: computectl service enable {plain(written.host)}"
     if service.placement:
         yield f"  Placement: {plain(service.placement)}"
-    if service.registry and not service.attached:
-        why = plain(service.registry)
-        yield f"    the registry does not serve this host, which keeps its last status: {why}"
-    if service.broker:
-        yield "    RPC calls do not reach this host; heartbeats bring its service record"
 
 
 def _node_words(node: schema.NodeStatus, status: ObservedStatus) -> StyledText:
@@ -234,7 +229,7 @@ def _node_words(node: schema.NodeStatus, status: ObservedStatus) -> StyledText:
     if node.ok and status.out_of_date is not None:
         last = status.written.updated if node.last_ok is None else node.last_ok
         return f"was well {ago(max(0.0, status.now - last))} ago", "yellow"
-    if node.ok and (ill := len(node.texts(Severity.DEGRADED))):
+    if node.ok and (ill := len(texts_of(node.conditions, Severity.DEGRADED))):
         return f"reported, degraded ({counted(ill, 'part')})", "yellow"
     if node.ok:
         return "well", "green"
@@ -257,5 +252,5 @@ def _service_words(service: schema.ServiceFacts) -> list[StyledText]:
         None: ("status not known yet", None),
     }
     because = f" ({plain(service.reason)})" if service.reason else ""
-    rpc = f"{because}; calls over RPC: {plain(service.rpc or 'none')}"
+    rpc = f"{because}; calls over RPC: {plain(service.rpc)}"
     return [statuses[service.disabled], (rpc, None)]

@@ -13,7 +13,8 @@ from oslo_config import cfg
 from agent.ownership.ledger import DRIVER, Ledger
 from agent.period.rules import Rules
 from agent.period.tracker import Tracker
-from agent.reporting.reports import Report, Severity
+from agent.reporting.condition import Severity
+from agent.reporting.reports import Report
 from drivers.abilities import Configurable, Lifecycle
 from drivers.api import Allocations, ComputeDriver, DriverContext, ProviderTree
 from drivers.deadline import Calls

@@ -8,7 +8,7 @@ import logging
 import sys
 import threading
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from socket import AF_INET6
@@ -26,7 +26,6 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import ThreadingWSGIServer
 
 from agent.opts import MonitoringSettings
-from agent.reporting.reports import Check
 from agent.retrying import until_it_works
 from agent.state import files
 from agent.threads import keep_running
@@ -97,8 +96,8 @@ class Exposition:
         """The registry of all metrics."""
 
     @abstractmethod
-    def checks(self) -> Sequence[Check]:
-        """Return the health of each part; empty before it is known."""
+    def checks(self) -> Mapping[str, str]:
+        """Return what is wrong with each part, empty texts where nothing is; empty if unknown."""
 
     def stuck(self) -> str | None:
         """Return why the process makes no progress; ``None`` if it does."""
@@ -112,8 +111,8 @@ class Exposition:
     def readyz(self) -> Answer:
         """Answer 200 if all parts are healthy, with a line for each, as ``computectl status``."""
         checks, why = self.checks(), self.stuck()
-        lines = [*filter(None, [why]), *map(str, checks)]
-        well = bool(checks) and why is None and all(check.ok for check in checks)
+        lines = [*filter(None, [why]), *(f"{name}: {it or 'ok'}" for name, it in checks.items())]
+        well = bool(checks) and why is None and not any(checks.values())
         return OK if well else UNHEALTHY, lines or ["no period has ended yet"]
 
     def start(self) -> None:

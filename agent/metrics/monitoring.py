@@ -16,7 +16,8 @@ from agent.loop import Loop
 from agent.metrics.exposition import BUCKETS, Exposition, Rows, gauge
 from agent.nodes.nodes import Nodes
 from agent.reporting.changes import kind
-from agent.reporting.reports import Check, Occasion, Report, Severity
+from agent.reporting.condition import DISK, PART, WRITE, Severity, texts_of
+from agent.reporting.reports import Occasion, Report
 from agent.reporting.status import AgentStatus, NodeStatus
 from agent.service import Service
 from agent.switching.switching import Switching
@@ -89,13 +90,14 @@ class Numbers:
             for operation in report.done:
                 self.operations.labels(kind(operation)).inc()
             before = self._failed.get(report.node, {})
-            now = {uuid: str(err) for uuid, err in report.failed.items()}
+            now = {it.uuid: it.text for it in report.conditions if it.kind == WRITE}
             # Later reports repeat a refusal; it counts once.
             self.refused.inc(sum(before.get(uuid) != text for uuid, text in now.items()))
             self._failed[report.node] = now
             if report.occasion is Occasion.PERIOD:  # a switch repeats the conditions of the period
-                for part in (*report.degraded, *report.ill):
-                    self.source_failures.labels(part).inc()
+                for condition in report.conditions:
+                    if condition.kind in (PART, DISK):
+                        self.source_failures.labels(condition.subject).inc()
 
     def heartbeat_done(self, seconds: float, error: str | None) -> None:
         """Count a heartbeat."""
@@ -128,15 +130,15 @@ _OF_A_NODE: Mapping[str, tuple[str, Callable[[NodeStatus], float | None]]] = {
     "reshapes_pending": ("Drivers with a pending reshape.", lambda node: len(node.reshape_pending)),
     "draining": (
         "Providers and inventories to be removed, which guests still use.",
-        lambda node: len(node.texts(Severity.INFO)),
+        lambda node: len(texts_of(node.conditions, Severity.INFO)),
     ),
     "conditions": (
         "Conditions that need an operator.",
-        lambda node: len(node.texts(Severity.ERROR)),
+        lambda node: len(texts_of(node.conditions, Severity.ERROR)),
     ),
     "degraded_parts": (
         "Parts of the host that are ill, or that a driver can't read.",
-        lambda node: len(node.texts(Severity.DEGRADED)),
+        lambda node: len(texts_of(node.conditions, Severity.DEGRADED)),
     ),
 }
 """Gauges of a node, with their texts and the functions that take the value from its status."""
@@ -165,7 +167,7 @@ class Facts(Collector):
         ):
             yield _gauge(name, text, [((), number)])
         yield _gauge("build_info", "The agent's version.", [((version(),), 1)], "version")
-        passed = [((check.name,), float(check.ok)) for check in status.checks]
+        passed = [((name,), float(not text)) for name, text in status.checks.items()]
         yield _gauge("check_ok", "1 if the check of /readyz passes, else 0.", passed, "check")
         for name, (text, value) in _OF_A_NODE.items():
             yield _gauge(name, text, [((it.node,), value(it)) for it in status.nodes], "node")
@@ -272,10 +274,10 @@ class Monitoring(Exposition):
         if self.settings.textfile is not None:
             service.listeners.append(self.note)
 
-    def checks(self) -> Sequence[Check]:
+    def checks(self) -> Mapping[str, str]:
         """See :class:`Exposition`; the checks of ``status.json``."""
         status = self._status()
-        return status.checks if status is not None else ()
+        return status.checks if status is not None else {}
 
     def stuck(self) -> str | None:
         """See :class:`Exposition`."""

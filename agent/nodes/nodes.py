@@ -18,6 +18,7 @@ from agent.period.tracker import Tracker
 from agent.period.traits import tag_of
 from agent.placement import Breaker
 from agent.provider_config.files import ProviderFiles
+from agent.reporting.condition import PART, Condition, of_disk, of_driver, of_part
 from agent.reporting.reports import Report
 from agent.state.saved_root import SavedRoot, is_new, saved_roots
 from drivers.errors import ReshapeFailed
@@ -116,10 +117,11 @@ class Nodes:
             return [self._failed(err)]
         for uuid in before.keys() - self.trackers.keys():  # named again, it is there
             self.lost.pop(before[uuid].node, None)
-        awaited = [Report(name, error=err) for name, err in self.table.awaited.items()]
+        awaited = [Report(name).with_error(err) for name, err in self.table.awaited.items()]
         if not named:
-            no_node = {f"driver {self.drivers[0].name}": "reported no node: nothing is written"}
-            return awaited or [Report(ALL_NODES, degraded=no_node)]
+            text, driver = "reported no node: nothing is written", f"driver {self.drivers[0].name}"
+            no_node = Condition(text, "correct what the driver reads", driver, kind=PART)
+            return awaited or [Report(ALL_NODES, conditions=(no_node,))]
         self.breaker.close()
         if self.table.owns_roots and not taken:
             self._note_vanished(before, now)
@@ -131,7 +133,8 @@ class Nodes:
         def period(tracker: Tracker) -> Report:
             why = self.lost.get(tracker.node)
             report = tracker.period(now, disabled=disabled if why is None else True, stop=stop)
-            return report if why is None else replace(report, ill={**report.ill, "hypervisor": why})
+            lost = () if why is None else (of_part("hypervisor", why),)
+            return replace(report, conditions=(*report.conditions, *lost))
 
         reports = self._each(trackers, period)
         if starting:
@@ -166,12 +169,12 @@ class Nodes:
         Without an answer of a registry it is this host's own state that decides.
         """
         roots = [tracker.uuid for tracker in trackers]
-        absent = self.denied_of(roots) if roots else {}
-        if absent is None:
-            absent = {root: why for root in roots if (why := self._copied(root))}
-        taken = [tracker for tracker in trackers if tracker.uuid in absent]
-        reports = [Report(it.node, error=RootTaken(absent[it.uuid])) for it in taken]
-        return [tracker for tracker in trackers if tracker.uuid not in absent], reports
+        denied = self.denied_of(roots) if roots else {}
+        if denied is None:
+            denied = {root: why for root in roots if (why := self._copied(root))}
+        taken = [tracker for tracker in trackers if tracker.uuid in denied]
+        reports = [Report(it.node).with_error(RootTaken(denied[it.uuid])) for it in taken]
+        return [tracker for tracker in trackers if tracker.uuid not in denied], reports
 
     def _copied(self, root: str) -> str:
         """Return why nothing is written to a root whose saved state is another machine's."""
@@ -183,12 +186,10 @@ class Nodes:
         """Return the UUIDs of the roots, or of those of earlier runs.  Any thread may call it."""
         return list(self.trackers) or (saved_roots(self.state_path) if self.state_path else [])
 
-    def problems(self) -> list[str]:
-        """Return why files of the state directory could not be written."""
-        roots = (tracker.saved.problem for tracker in self.trackers.values() if tracker.saved)
+    def conditions(self) -> list[Condition]:
+        """Return why files of the state directory that are of no root could not be written."""
         documents = (self.table.document, self.provider_files.saved)
-        root = next(filter(None, roots), "")
-        return [text for text in (root, *(each.problem for each in documents)) if text]
+        return [of_disk(each.problem) for each in documents if each.problem]
 
     def any_disabled(self) -> bool | None:
         """Return whether a root has COMPUTE_STATUS_DISABLED that the driver has not lost.
@@ -204,8 +205,9 @@ class Nodes:
     def _failed(self, err: BaseException) -> Report:
         """Return the report if the nodes can't be named."""
         if isinstance(err, IdentityError):
-            return Report(ALL_NODES, error=err)
-        return Report(ALL_NODES, driver_errors={self.drivers[0].name: err})
+            return Report(ALL_NODES).with_error(err)
+        name = self.drivers[0].name
+        return Report(ALL_NODES, driver_errors={name: err}, conditions=(of_driver(name, err),))
 
     def current(self) -> list[Tracker]:
         """Return the trackers of the nodes that the first driver names now.
@@ -382,7 +384,7 @@ class Nodes:
                 self.table.forget(uuid)
         if not self.vanished:
             self.table.take_over()
-        return taken + [report for report in reports if report.done or report.conditions()]
+        return taken + [report for report in reports if report.done or report.conditions]
 
 
 def _with_failed_reshape(report: Report) -> Report:
@@ -390,5 +392,5 @@ def _with_failed_reshape(report: Report) -> Report:
     for name, err in report.driver_errors.items():
         if isinstance(err, ReshapeFailed):
             failed = ReshapeFailed(f"driver {name} could not move the allocations: {err}")
-            return replace(report, error=failed, fatal=True)
+            return report.with_error(failed, fatal=True)
     return report

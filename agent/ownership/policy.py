@@ -38,6 +38,7 @@ from agent.ownership.ledger import (
     joined,
     owner_text,
 )
+from agent.reporting.condition import PART, Condition
 from reportclient.model import Inventory, Provider
 from reportclient.provider_tree import own_key
 from reportclient.snapshot import Snapshot
@@ -104,21 +105,21 @@ class ContestedNames:
             if _has(after, absence) or now > self.removals[absence].until + DAY:
                 del self.removals[absence]  # no driver reports it absent any more
 
-    def condition(self) -> str:
-        """Return a text that names the first contested name; empty if there is none."""
-        again = [
+    def conditions(self) -> Iterator[Condition]:
+        """Yield a condition that names the first contested name, if there is one."""
+        contested = [
             (absence, each.reason)
             for absence, each in self.removals.items()
             if each.is_set and each.times >= REPORT_AFTER
         ]
-        if not again:
-            return ""
-        (provider, name), reason = again[0]
-        more = f" (and {len(again) - 1} more such names)" if again[1:] else ""
-        return (
-            f"{name} of provider {provider}{more} is set again by another service or host, while "
-            f"{reason}: change what sets it, or the driver"
-        )
+        if contested:
+            (provider, name), reason = contested[0]
+            more = f" (and {len(contested) - 1} more such names)" if contested[1:] else ""
+            text = (
+                f"{name} of provider {provider}{more} is set again by another service or host, "
+                f"while {reason}"
+            )
+            yield Condition(text, "change what sets it, or the driver", "contested", kind=PART)
 
 
 def _has(snapshot: Snapshot, absence: tuple[str, str]) -> bool:

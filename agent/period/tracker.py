@@ -8,10 +8,10 @@ in the order in which it happens; what it decides with is pure (:mod:`agent.owne
 import copy
 import logging
 from collections import deque
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, starmap
 from typing import Any, TypeVar, TypeVarTuple
 
 from agent.ownership.answers import (
@@ -38,6 +38,16 @@ from agent.period.traits import (
 from agent.provider_config.answer import files_answer
 from agent.provider_config.files import ProviderFiles
 from agent.reporting.changes import undone
+from agent.reporting.condition import (
+    PART,
+    Condition,
+    of_disk,
+    of_drain,
+    of_driver,
+    of_part,
+    of_problem,
+    of_write,
+)
 from agent.reporting.reports import Occasion, Report
 from agent.state.saved_root import SavedRoot
 from drivers.errors import DriverError, ReshapeFailed, ReshapeNeeded
@@ -69,13 +79,15 @@ T = TypeVar("T")
 class Unexpected(Exception):
     """A period ended with an exception that nothing provides for, such as a fault of the agent."""
 
+    next_step = (
+        "the next period reads this root again. If the error stays, report it with the traceback "
+        "of the log to the author of compute-agent"
+    )
+
     def __init__(self, err: BaseException) -> None:
         kind, text = type(err).__name__, error_text(err)
-        super().__init__(
-            f"unexpected error: {text if text.startswith(kind) else f'{kind}: {text}'}; the next "
-            "period reads this root again. If the error stays, report it with the traceback of the "
-            "log to the author of compute-agent"
-        )
+        text = text if text.startswith(kind) else f"{kind}: {text}"
+        super().__init__(f"unexpected error: {text}")
 
 
 @dataclass(slots=True)
@@ -112,8 +124,8 @@ class Tracker:
     service_tag: str = ""
     """The service tag; empty for a service with one node."""
     contested: ContestedNames = field(default_factory=ContestedNames)
-    shared_with: dict[str, str] = field(default_factory=dict)
-    """Conditions, by part, that another service reports the root too."""
+    shared_with: tuple[Condition, ...] = ()
+    """Conditions that another service reports the root too."""
     logged_failure: str = ""
     """The text of the unexpected error of the last period, whose traceback was logged."""
     started: frozenset[str] = frozenset()
@@ -165,9 +177,7 @@ class Tracker:
     def free_name(self, now: float) -> Report:
         """Rename the root and its children by its UUID: another node needs their names."""
         plan = freeing_names(self.view.snapshot, self.uuid, self.ledger)
-        report = self.attempt(
-            now, lambda api: Report(self.node, error=self.root.send(plan, api).stopped_by)
-        )
+        report = self.attempt(now, lambda api: self._ended(self.root.send(plan, api).stopped_by))
         self.freed = report.done
         return report
 
@@ -178,7 +188,7 @@ class Tracker:
         self.missed = self.ledger.leaving  # in each try
         result, api = self.root.attempt(now, once, urgent=urgent, save=not urgent)
         if isinstance(result, PlacementError):
-            report = Report(self.node, error=result)
+            report = self._ended(result)
         elif isinstance(result, Exception):
             report = self.failed(result)
         else:
@@ -186,8 +196,19 @@ class Tracker:
         self.save_ledger()
         after, done = self.view.snapshot, tuple(api.done)
         texts = chain.from_iterable(undone(*pair, after) for pair in self.reads if done)
+        conditions = (*report.conditions, *self._disk())
         report = replace(report, undone=tuple(dict.fromkeys(texts)), done=done)
-        return replace(report, calls=api.calls, tries=api.tries)
+        return replace(report, calls=api.calls, tries=api.tries, conditions=conditions)
+
+    def _ended(self, err: Exception | None, **fields: Any) -> Report:
+        """Return a report with these fields, and with the error that ended the period, if any."""
+        report = Report(self.node, **fields)
+        return report if err is None else report.with_error(err)
+
+    def _disk(self) -> Iterator[Condition]:
+        if self.saved is not None and (problem := self.saved.problem):
+            step = "nothing new is reported in Placement until it can be used"
+            yield of_disk(problem, "state_path", step)
 
     def failed(self, err: BaseException) -> Report:
         """Return the report of an exception that nothing provides for; the root is read again.
@@ -198,7 +219,7 @@ class Tracker:
         level = logging.DEBUG if error_text(err) == self.logged_failure else logging.ERROR
         LOG.log(level, "Root %s: unexpected error", self.uuid, exc_info=err)
         self.logged_failure = error_text(err)
-        return Report(self.node, error=Unexpected(err))
+        return self._ended(Unexpected(err))
 
     def forecast(self, now: float, *, disabled: bool | None = None) -> "Decision":
         """Return what the next period would decide; nothing is written.
@@ -244,7 +265,7 @@ class Tracker:
             self.ledger = Ledger(begun=True)  # saved, unlike one that was lost
             if self.rules.child_wait is not None:
                 self.root.send(delete_orphans(before), api)
-            return Report(self.node, error=root_awaited(self.node))
+            return self._ended(root_awaited(self.node))
         decision = self._decide(api, api.now, disabled)
         if not self.save_ledger() and self.ledger != ledger:
             self.ledger = ledger  # claim nothing in Placement that is not on disk
@@ -262,7 +283,7 @@ class Tracker:
         if self.view.restored and outcome.stopped_by is None and (was_read or not self.unallocated):
             self._look_for_allocations(api)  # 1 GET where all guests have one
         report = self._report(decision, outcome)
-        if report.error is None and RESHAPE not in report.failed:
+        if report.error is None and RESHAPE not in outcome.failed:
             at_start = decision.collected.errors.keys() | decision.collected.reshape_pending
             self.started |= {loaded.name for loaded in self.drivers} - at_start
         return report
@@ -286,7 +307,8 @@ class Tracker:
             self.reads.append((before, self.view.snapshot))
         if was_read and self.root_rules.policy.owns_root:
             found, root = before.get(self.uuid), self.view.snapshot.get(self.uuid)
-            self.shared_with = other_reporters(found, root, self.node, self.service_tag)
+            others = other_reporters(found, root, self.node, self.service_tag)
+            self.shared_with = tuple(others)
 
     def _decide(
         self, api: API, now: float, disabled: bool | None, *, repeats_only: bool = False
@@ -424,33 +446,43 @@ class Tracker:
         self.root.view = replace(self.view, restored=bool(missing) or None in listed)
 
     def _report(self, decision: "Decision", outcome: Outcome) -> Report:
-        collected = decision.collected
-        ill = (driver.degraded(self.node).items() for driver in self.drivers)
-        degraded = dict(self.shared_with)
-        if contested := self.contested.condition():
-            degraded["contested"] = contested
-        if self.unallocated:
-            degraded["guests"] = (
-                f"no allocation for {self.unallocated} since Placement was restored or emptied: "
-                "what they use is offered again; nova-manage placement heal_allocations"
-            )
-        if self.saved is not None and (problem := self.saved.problem):
-            why = f"{problem}; nothing new is reported in Placement until it can be used"
-            degraded["state_path"] = why
-        return Report(
-            self.node,
+        collected, failed = decision.collected, self.root.refusals.causes(outcome.failed)
+        return self._ended(
+            outcome.stopped_by or self.root.schedule.unreachable,
             plan=decision.plan,
+            conditions=tuple(self.conditions(decision, failed)),
             driver_errors=collected.errors,
-            failed=self.root.refusals.causes(outcome.failed),
-            draining=self.root.refusals.draining(),
-            draining_since=self.view.drained_since,
-            degraded=degraded,
-            ill=dict(chain.from_iterable(ill)),
             took={name: time for driver in self.drivers for name, time in driver.took().items()},
             reshape_pending=collected.reshape_pending,
-            reshape_error=self.root.refusals.reshape(),
-            error=outcome.stopped_by or self.root.schedule.unreachable,
         )
+
+    def conditions(
+        self, decision: "Decision", failed: Mapping[str, BaseException]
+    ) -> Iterator[Condition]:
+        """Yield what is wrong after a decision, of whose operations some ``failed``."""
+        yield from map(of_problem, decision.plan.problems)
+        yield from starmap(of_driver, decision.collected.errors.items())
+        draining, names = self.root.refusals.draining(), decision.plan.names
+        for key, err in failed.items():
+            if key in draining:
+                yield of_drain(key, err, names, self.view.drained_since.get(key))
+            else:
+                yield of_write(key, err, names, self.node)
+        yield from (*self.shared_with, *self.contested.conditions())
+        if self.unallocated:
+            text = (
+                f"no allocation for {self.unallocated} since Placement was restored or emptied: "
+                "what they use is offered again"
+            )
+            step = "nova-manage placement heal_allocations"
+            yield Condition(text, step, "guests", kind=PART)
+        for driver in self.drivers:
+            yield from starmap(of_part, driver.degraded(self.node).items())
+        for name in decision.collected.reshape_pending:
+            failure = self.root.refusals.reshape()
+            why = "is not allowed now" if failure is None else f"failed: {error_text(failure)}"
+            step = "to show it: computectl plan --at-start; to do it: restart compute-agent"
+            yield Condition(f"needs a reshape, which {why}", step, f"driver {name}")
 
     # -- the switch of the host
 
@@ -465,7 +497,7 @@ class Tracker:
         schedule = self.root.schedule
         unreachable = schedule.unreachable
         if again and unreachable is not None and schedule.may_wait_for_period(now, self.root.times):
-            return Report(self.node, error=unreachable, occasion=Occasion.SWITCH)
+            return Report(self.node, occasion=Occasion.SWITCH).with_error(unreachable)
         report = self.attempt(now, lambda api: self._switch_once(api, now, disabled), urgent=True)
         return replace(report, occasion=Occasion.SWITCH)
 
@@ -484,7 +516,9 @@ class Tracker:
         outcome = root.send(plan, api)
         if not outcome.done:
             outcome = root.remember_refusals(outcome, api)
-        return Report(self.node, plan=plan, failed=outcome.failed, error=outcome.stopped_by)
+        failed = outcome.failed.items()
+        conditions = tuple(of_write(key, err, plan.names, self.node) for key, err in failed)
+        return self._ended(outcome.stopped_by, plan=plan, conditions=conditions)
 
     def _switched(self, *, disabled: bool) -> Plan | None:
         """Return the write that sets or removes the trait; ``None`` if there is nothing to write.

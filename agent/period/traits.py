@@ -11,12 +11,13 @@ only while the root has its own tag.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from agent.ownership.answers import Answer, Answers, Reported
 from agent.ownership.ledger import AGENT, STATUS, Claims
 from agent.ownership.policy import DISABLED
+from agent.reporting.condition import PART, Condition
 from reportclient.model import Provider
 from reportclient.snapshot import Snapshot
 
@@ -136,26 +137,27 @@ def tags_of_others(traits: Iterable[str], own: str) -> frozenset[str]:
 
 def other_reporters(
     before: Provider | None, root: Provider | None, node: str, tag: str
-) -> dict[str, str]:
-    """Return conditions by part if another service reports the root too, such as a copied disk's.
+) -> Iterator[Condition]:
+    """Yield conditions if another service reports the root too, such as a copied disk's.
 
     ``before`` is the root as this agent left it, ``root`` as it was read; ``tag`` is this service's
     tag, empty if it has one node only.
     """
     if before is None or root is None:
-        return {}
-    conditions = {}
+        return
     if tag in before.traits and (others := tags_of_others(root.traits, tag)):
         service = service_of(min(others))
-        conditions["node"] = (
+        text = (
             f"is reported by the service with compute_id {service} too, and each takes it from the "
-            "other: let the driver of only one of the two name this node"
+            "other"
         )
+        step = "let the driver of only one of the two name this node"
+        yield Condition(text, step, "node", kind=PART)
     if before.name == node != root.name:
-        conditions["name"] = (
+        text = (
             f"provider {root.uuid} of {node} was renamed to {root.name} by another service, and "
             "this agent renames it back. If another host has the same compute_id, from a copied "
-            "disk, each host takes the provider from the other: on one of them stop the agent, "
-            "empty its state_path, start the agent"
+            "disk, each host takes the provider from the other"
         )
-    return conditions
+        step = "on one of them stop the agent, empty its state_path, start the agent"
+        yield Condition(text, step, "name", kind=PART)

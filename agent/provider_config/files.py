@@ -12,6 +12,7 @@ from typing import Any
 
 from agent.opts import PROVIDER_CONFIG_LOCATION
 from agent.provider_config.entries import Entries, Key, Texts, parse_files
+from agent.reporting.condition import Condition, Severity
 from agent.reporting.reports import Report
 from agent.state import files as regular
 from agent.state.document import Document, Unusable, without_file
@@ -23,6 +24,7 @@ SAVED = "provider-config.json"
 """Name of the file with the last valid provider files, in ``state_path``."""
 PART = "provider files"
 """Subject of the condition while the files are invalid."""
+RELOAD = "correct this, then reload compute-agent"
 
 
 def read_files(location: Path, *, required: bool) -> Entries:
@@ -96,7 +98,7 @@ class ProviderFiles:
         return cls(location, required, Document(state_path / SAVED, writing=writing))
 
     def load_files(self) -> None:
-        """Read the files at start, or else the last valid ones.  Errors are in ``degraded``."""
+        """Read the files at start, or else the last valid ones.  Errors are in ``conditions``."""
         self.entries = None
         self.read()
         if self.entries is not None:
@@ -126,15 +128,15 @@ class ProviderFiles:
             otherwise = "after a restart there is no valid copy to fall back to"
             self.saved.save_or_warn({"files": entries.files}, otherwise)
 
-    def degraded(self) -> dict[str, str]:
-        """Return ``{PART: text}`` while the files are invalid, else nothing."""
+    def conditions(self) -> tuple[Condition, ...]:
+        """Return a condition while the files are invalid."""
         if not self.diagnostics:
-            return {}
+            return ()
         use = "the last valid files stay in use"
         if self.entries is None:
             use = "no provider file is applied"
-        text = f"{BadFile(self.diagnostics)}; {use}; correct this, then reload compute-agent"
-        return {PART: text}
+        text = f"{BadFile(self.diagnostics)}; {use}"
+        return (Condition(text, RELOAD, PART),)
 
     # -- entries whose provider does not exist
 
@@ -149,26 +151,30 @@ class ProviderFiles:
         self._warned &= unmatched.keys()
         if any(report.error or report.driver_errors for report in reports):
             return  # a driver that failed may report the provider
-        for key, text in unmatched.items():
+        for key, condition in unmatched.items():
             if key not in self._warned:
-                LOG.warning("%s", text)
+                LOG.warning("%s", condition.sentence)
         self._warned |= unmatched.keys()
 
-    def notes(self, roots: Collection[str]) -> Iterator[str]:
+    def notes(self, roots: Collection[str]) -> Iterator[Condition]:
         """Yield the warnings of the files, and the entries without a provider."""
-        yield from map(str, self.entries.warnings if self.entries else ())
+        for warning in self.entries.warnings if self.entries else ():
+            yield Condition(str(warning), RELOAD, severity=Severity.WARNING)
         yield from (self._unmatched(roots) or {}).values()
 
-    def _unmatched(self, roots: Collection[str]) -> dict[Key, str] | None:
-        """Return a text on each entry whose provider is in no tree, by its key.
+    def _unmatched(self, roots: Collection[str]) -> dict[Key, Condition] | None:
+        """Return a condition for each entry whose provider is in no tree, by its key.
 
         ``None`` until each tree was recorded.
         """
         if not roots or not self._matched.keys() >= set(roots):
             return None
         return {
-            entry.key: f"{entry.place}: no provider has the {entry.by} {entry.identifier}: "
-            "the entry is applied once that provider exists"
+            entry.key: Condition(
+                f"{entry.place}: no provider has the {entry.by} {entry.identifier}",
+                "the entry is applied once that provider exists",
+                severity=Severity.WARNING,
+            )
             for entry in (self.entries.explicit if self.entries else ())
             if not any(entry.key in self._matched[root] for root in roots)
         }

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from agent.registry.record import ServiceRecord
-from agent.reporting.reports import Condition
+from agent.reporting.condition import Condition
 
 WELL = 4
 """The attention that a service needs of which nothing is wrong."""
@@ -110,12 +110,12 @@ class ObservedService:
     def conditions(self) -> Iterator[Condition]:
         """Yield a condition for a host name of two agents."""
         if self.record.contested_by is not None:
-            yield Condition(
+            text = (
                 f"two agents use this host name: the agent at {self.record.address} is served, "
-                f"the agent at {self.record.contested_by} is refused",
-                self.record.host,
-                next_step="set another [DEFAULT] host for one of the two agents",
+                f"the agent at {self.record.contested_by} is refused"
             )
+            step = "set another [DEFAULT] host for one of the two agents"
+            yield Condition(text, step, self.record.host)
 
 
 GROUPS: Mapping[str, Callable[[ObservedService], bool]] = {

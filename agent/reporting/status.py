@@ -17,27 +17,25 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agent import version
-from agent.reporting.reports import (
-    Check,
+from agent.reporting.condition import (
+    CHECKS,
+    REGISTRY,
     Condition,
-    Occasion,
-    Report,
     Severity,
+    of_disk,
+    summarized,
     texts_of,
-    with_agents_step,
 )
+from agent.reporting.reports import Occasion, Report
 from agent.state import files
-from reportclient.errors import PlacementError
-from reportclient.plain_text import ago, error_text
+from reportclient.plain_text import ago
 
 LOG = logging.getLogger("compute_agent.service")
 
 FILE_NAME = "status.json"
 VERSION = 1
-SERVING, NO_RPC = "serving", "none"
-"""Values of ``ServiceFacts.rpc`` that are no problem: calls are answered; there is no bus."""
-_OWN = ("hypervisor", "broker", "disk")
-"""Checks whose failure is no condition of a node."""
+SERVING, NO_RPC, WAITING = "serving", "none", "waiting"
+"""Values of ``ServiceFacts.rpc``: calls are answered; there is no bus; a condition says why not."""
 LATE_AFTER = 3
 """Number of intervals without a finished period after which an agent counts as stuck."""
 
@@ -50,22 +48,15 @@ class ServiceFacts:
 
     disabled: bool | None = None
     reason: str | None = None
-    registry: str | None = None
-    """Why the registry does not serve this host; ``None`` if it does."""
-    rpc: str | None = None
+    rpc: str = NO_RPC
     attached: bool = False
     """Whether the roots belong to another service."""
-    hypervisor: str | None = None
-    """Why the connection to the hypervisor is lost; ``None`` if it is not."""
     roots: tuple[str, ...] = ()
     """The UUIDs of the root providers."""
     placement: str = ""
     """The endpoint of Placement; empty until it has answered."""
-
-    @property
-    def broker(self) -> str | None:
-        """Why calls do not reach the agent; ``None`` if they do, or if there is no bus."""
-        return None if self.rpc in (SERVING, NO_RPC) else self.rpc
+    conditions: tuple[Condition, ...] = ()
+    """Conditions that are none of a node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +91,9 @@ class NodeStatus:
             calls=report.calls,
             changes=report.changes(),
             took={name: round(seconds, 5) for name, seconds in report.took.items()},
-            conditions=tuple(report.conditions().values()),
+            conditions=report.conditions,
             reshape_pending=report.reshape_pending,
         )
-
-    def texts(self, *severities: Severity) -> list[str]:
-        """Return the texts of the conditions of these severities."""
-        return texts_of(self.conditions, *severities)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,24 +108,34 @@ class AgentStatus:
     nodes: tuple[NodeStatus, ...]
     agent_version: str = ""
     service: ServiceFacts = ServiceFacts()
-    checks: tuple[Check, ...] = ()
-    """The health of each part."""
     since: float | None = None
     """When the agent started to report."""
     first_due: float | None = None
     """When the first report is due; ``None`` once there is one."""
 
-    def problems(self) -> list[str]:
-        """Return the conditions that are errors or degraded, and the failed checks without any.
-
-        The registry, which gets this, knows whether it serves the host.
-        """
+    @property
+    def checks(self) -> dict[str, str]:
+        """What is wrong by check of ``/readyz``; empty texts where nothing is."""
+        every = [*self.service.conditions, *chain(*(node.conditions for node in self.nodes))]
+        wrong = {name: [it for it in every if it.kind == name] for name in CHECKS}
+        reported = [f"{it.node} is not reported fully" for it in self.nodes if not it.ok]
         if not self.nodes:
-            return []
-        severe = Severity.ERROR, Severity.DEGRADED
-        conditions = (text for node in self.nodes for text in node.texts(*severe))
-        own = (str(each) for each in self.checks if not each.ok and each.name in _OWN)
-        return list(dict.fromkeys(chain(own, conditions)))
+            reported = ["the first report is not finished yet"]
+        failed = {
+            name: summarized(it.text if it.subject == name else str(it) for it in found)
+            for name, found in wrong.items()
+        }
+        return {**failed, "nodes": summarized(reported)}
+
+    def problems(self) -> list[str]:
+        """Return the conditions that are errors or degraded, for the registry.
+
+        It knows by itself whether it serves the host.
+        """
+        own = (each for each in self.service.conditions if each.kind != REGISTRY)
+        conditions = chain(own, *(node.conditions for node in self.nodes))
+        severe = texts_of(conditions, Severity.ERROR, Severity.DEGRADED)
+        return list(dict.fromkeys(severe)) if self.nodes else []
 
     def stuck(self, now: float) -> str | None:
         """Return a text if the agent is stuck, else ``None``."""
@@ -146,6 +143,11 @@ class AgentStatus:
         if self.interval and age > LATE_AFTER * self.interval:
             return f"stuck: no period has ended for {ago(age)}"
         return None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields and the checks as values of JSON."""
+        checks = [{"name": name, "text": text} for name, text in self.checks.items()]
+        return {**asdict(self), "checks": checks}
 
 
 @dataclass(slots=True)
@@ -158,44 +160,28 @@ class StatusFile:
     clock: Callable[[], float]
     service: Callable[[], ServiceFacts] = ServiceFacts
     """Returns the state of the service."""
-    disk: Callable[[], Sequence[str]] = tuple
+    disk: Callable[[], Iterable[Condition]] = tuple
     """Returns why other files of ``state_path`` can't be written."""
     last_ok: dict[str, float] = field(default_factory=dict)
     written: AgentStatus | None = None
     """The last status, even if it could not be written."""
-    silence: str = ""
+    _silence: Condition | None = None
     """Why a period does not end now, while Placement does not answer."""
     _unwritable: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _reports: Sequence[Report] = ()
     _since: float | None = None
 
     def started(self, first_in: float) -> None:
         """Write the status of an agent whose first report is due in so many seconds."""
         self._since = self.clock()
-        self._write(replace(self._status(), first_due=self._since + first_in))
+        self._write((), first_due=self._since + first_in)
 
     def __call__(self, reports: Sequence[Report]) -> None:
         """Write the status after a period or switch."""
-        now = self.clock()
-        self._reports, self.silence = reports, ""
+        now, self._silence = self.clock(), None
         self.last_ok |= {report.node: now for report in reports if report.ok}
-        self._write(self._status())
-
-    def _status(self) -> AgentStatus:
-        now = self.clock()
-        return AgentStatus(
-            host=self.host,
-            pid=os.getpid(),
-            started=started_at(os.getpid()),
-            updated=now,
-            interval=self.interval,
-            nodes=tuple(
-                NodeStatus.from_report(each, self.last_ok.get(each.node)) for each in self._reports
-            ),
-            agent_version=version(),
-            service=self.service(),
-            since=self._since,
+        self._write(
+            tuple(NodeStatus.from_report(each, self.last_ok.get(each.node)) for each in reports)
         )
 
     def problems(self) -> list[str]:
@@ -205,84 +191,81 @@ class StatusFile:
         """
         if self.written is None:
             return []
-        now = checks(self._reports, self.service(), self.disk())
-        return replace(self.written, checks=now).problems()
+        return replace(self.written, service=self._service()).problems()
 
     def write_service(self) -> None:
         """Write the changed state of the service; that of the nodes stays as it was."""
         if self.written is not None:
-            self._write(replace(self.written, service=self.service()))
+            self._save(self.written)
 
-    def note_silence(self, why: str | None) -> None:
+    def note_silence(self, why: Condition | None) -> None:
         """Log and write, while a period waits for Placement, why it does not end; ``None``: it may.
 
         Any thread may call it.
         """
-        if self.silence == (why or ""):
+        if self._silence == why:
             return
-        self.silence = why or ""
-        if why:
+        self._silence = why
+        if why is not None:
             LOG.warning("%s", why)
         self.write_service()
 
-    def _write(self, status: AgentStatus) -> None:
-        """Write the file with the health of each part; errors are logged once."""
+    def _write(self, nodes: tuple[NodeStatus, ...], first_due: float | None = None) -> None:
+        pid, now = os.getpid(), self.clock()
+        self._save(
+            AgentStatus(
+                host=self.host,
+                pid=pid,
+                started=started_at(pid),
+                updated=now,
+                interval=self.interval,
+                nodes=nodes,
+                agent_version=version(),
+                since=self._since,
+                first_due=first_due,
+            )
+        )
+
+    def _save(self, status: AgentStatus) -> None:
+        """Write the file with the present state of the service; errors are logged once."""
+        path = self.directory / FILE_NAME
         with self._lock:
-            self._write_alone(status)
+            self.written = self._dated(replace(status, service=self._service()))
+            try:
+                data = json.dumps({"version": VERSION, **self.written.as_json()}, indent=1)
+                files.replace(path, data.encode() + b"\n", durable=False)
+            except OSError as err:
+                why = files.describe_error(err)
+                if not self._unwritable:
+                    LOG.warning("The status can't be written to %s: %s", self.directory, why)
+                own = of_disk(f"{path} can't be written: {why}")
+                self.written = self._dated(replace(status, service=self._service(own)))
+                self._unwritable = True
+            else:
+                self._unwritable = False
 
-    def _write_alone(self, status: AgentStatus) -> None:
-        path, disk = self.directory / FILE_NAME, self.disk()
-        status = replace(status, checks=self._checks(status, disk))
-        self.written = status
-        try:
-            data = json.dumps({"version": VERSION, **asdict(self.written)}, indent=1)
-            files.replace(path, data.encode() + b"\n", durable=False)
-        except OSError as err:
-            why = files.describe_error(err)
-            if not self._unwritable:
-                LOG.warning("The status can't be written to %s: %s", self.directory, why)
-            self._unwritable = True
-            disk = [f"{path} can't be written: {why}", *disk]
-            self.written = replace(status, checks=self._checks(status, disk))
-        else:
-            self._unwritable = False
+    def _service(self, *more: Condition) -> ServiceFacts:
+        """Return the present state of the service with all its conditions."""
+        facts, silence = self.service(), (self._silence,) if self._silence is not None else ()
+        return replace(facts, conditions=(*facts.conditions, *silence, *more, *self.disk()))
 
-    def _checks(self, status: AgentStatus, disk: Sequence[str]) -> tuple[Check, ...]:
-        return checks(self._reports, status.service, disk, self.silence)
+    def _dated(self, status: AgentStatus) -> AgentStatus:
+        """Return a status whose conditions have the time at which they began."""
+        now, before = self.clock(), dict[tuple[str, tuple[str, str]], float | None]()
+        if self.written is not None:
+            before = {("", it.identity): it.since for it in self.written.service.conditions}
+            for node in self.written.nodes:
+                before |= {(node.node, it.identity): it.since for it in node.conditions}
 
+        def dated(owner: str, conditions: Iterable[Condition]) -> tuple[Condition, ...]:
+            return tuple(
+                replace(it, since=it.since or before.get((owner, it.identity)) or now)
+                for it in conditions
+            )
 
-def checks(
-    reports: Sequence[Report], service: ServiceFacts, disk: Iterable[str], silence: str = ""
-) -> tuple[Check, ...]:
-    """Return the health of each part.
-
-    ``reports`` are those of the last period, ``disk`` the reasons why files of ``state_path`` can't
-    be written, ``silence`` why a period does not end now.
-    """
-    wrong: Mapping[str, Iterable[str | None]] = {
-        "placement": [
-            silence,
-            *(with_agents_step(r.error) for r in reports if isinstance(r.error, PlacementError)),
-        ],
-        "drivers": [
-            f"driver {name}: {error_text(err)}"
-            for report in reports
-            for name, err in report.driver_errors.items()
-        ],
-        "hypervisor": [service.hypervisor],
-        "registry": [service.registry],
-        "broker": [service.broker],
-        "disk": disk,
-        "nodes": [f"{r.node} is not reported fully" for r in reports if not r.ok]
-        if reports
-        else ["the first report is not finished yet"],
-    }
-    result = []
-    for name, texts in wrong.items():
-        distinct = list(dict.fromkeys(" ".join(text.split()) for text in texts if text))
-        more = f" (and {len(distinct) - 1} more)" if distinct[1:] else ""
-        result.append(Check(name, f"{distinct[0]}{more}" if distinct else ""))
-    return tuple(result)
+        service = replace(status.service, conditions=dated("", status.service.conditions))
+        nodes = (replace(it, conditions=dated(it.node, it.conditions)) for it in status.nodes)
+        return replace(status, service=service, nodes=tuple(nodes))
 
 
 class LaterVersion(ValueError):
@@ -304,18 +287,17 @@ def from_json(data: Any) -> AgentStatus:
         raise ValueError(f"it has version {data['version']!r}, not {VERSION}, or wrong types")
     nodes, service = [], data["service"]
     for node in data["nodes"]:
-        conditions = tuple(
-            _record(Condition, each, severity=Severity(each["severity"]))
-            for each in node["conditions"]
-        )
         pending = tuple(node["reshape_pending"])
-        nodes.append(_record(NodeStatus, node, conditions=conditions, reshape_pending=pending))
-    return _record(
-        AgentStatus,
-        data,
-        nodes=tuple(nodes),
-        service=_record(ServiceFacts, service, roots=tuple(service.get("roots", ()))),
-        checks=tuple(_record(Check, check) for check in data["checks"]),
+        its = _conditions(node)
+        nodes.append(_record(NodeStatus, node, conditions=its, reshape_pending=pending))
+    roots = tuple(service["roots"])
+    facts = _record(ServiceFacts, service, roots=roots, conditions=_conditions(service))
+    return _record(AgentStatus, data, nodes=tuple(nodes), service=facts)
+
+
+def _conditions(data: Mapping[str, Any]) -> tuple[Condition, ...]:
+    return tuple(
+        _record(Condition, each, severity=Severity(each["severity"])) for each in data["conditions"]
     )
 
 

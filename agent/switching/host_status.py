@@ -23,7 +23,8 @@ from agent.errors import RecordUnusable
 from agent.loop import Loop
 from agent.registry.checks import StatusChange
 from agent.registry.record import ServiceRecord
-from agent.reporting.reports import Condition, Report, with_agents_step
+from agent.reporting.condition import DRIVERS, WRITE, Condition, Severity, of_disk
+from agent.reporting.reports import ENDED, Report
 from agent.state import files
 from agent.state.document import Damaged, Document, Unusable
 from agent.state.lock import lock_file
@@ -113,7 +114,7 @@ class HostStatus:
     spread: Callable[[], float] = lambda: 0.0
     """Returns the seconds over which the hosts of a fleet follow changes of their records."""
     current: ServiceStatus = field(default_factory=ServiceStatus)
-    waiting: str | None = None
+    waiting: Condition | None = None
     """Why the trait is not written yet."""
     registry_lost: str | None = None
     """Why the registry does not answer."""
@@ -251,8 +252,9 @@ class HostStatus:
 
     def conditions(self) -> tuple[Condition, ...]:
         """Return the conditions of the trait and of the status file."""
-        wrong = {"trait": self.waiting, "status file": self.document.problem}
-        return tuple(Condition(text, part) for part, text in wrong.items() if text)
+        waiting = () if self.waiting is None else (self.waiting,)
+        problem = self.document.problem
+        return (*waiting, of_disk(problem, "status file")) if problem else waiting
 
     def _keep(self, status: ServiceStatus) -> None:
         """Save a status; if that fails it holds all the same, and is saved after a period."""
@@ -286,8 +288,14 @@ class HostStatus:
         return reports
 
     def _note_written(self, reports: Sequence[Report]) -> None:
-        why = next(filter(None, map(_write_error, reports)), None)
-        self.waiting = why and f"COMPUTE_STATUS_DISABLED is not written yet: {why}"
+        kinds = (*ENDED, WRITE, DRIVERS)  # these may have kept it from being written
+        errors = (it for each in reports for it in each.conditions if it.severity is Severity.ERROR)
+        failed = (it for it in errors if it.kind in kinds)
+        why = min(failed, key=lambda it: kinds.index(it.kind), default=None)
+        self.waiting = None
+        if why is not None:
+            text = f"COMPUTE_STATUS_DISABLED is not written yet: {why.text}"
+            self.waiting = Condition(text, why.next_step, "trait")
         self._tries = self._tries if why else 0
 
     def next_pause(self) -> float:
@@ -302,11 +310,3 @@ class HostStatus:
         self._retry_is_set = False
         if self.waiting is not None:
             self._write_trait(again=True)
-
-
-def _write_error(report: Report) -> str | None:
-    """Return the error that may have kept the trait of this root from being written."""
-    if report.error is not None:
-        return with_agents_step(report.error)
-    errors = [*report.failed.values(), *report.driver_errors.values()]
-    return with_agents_step(errors[0]) if errors else None

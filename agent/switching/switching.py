@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from agent.bus.signing import AgentPermissions
 from agent.opts import RegistrySettings, Settings
 from agent.registry.record import Registry
-from agent.reporting.status import NO_RPC, SERVING, ServiceFacts
+from agent.reporting.condition import BROKER, HYPERVISOR, REGISTRY, Condition
+from agent.reporting.status import NO_RPC, SERVING, WAITING, ServiceFacts
 from agent.service import Service
 from agent.switching.heartbeat import Heartbeat, agent_address
 from agent.switching.host_status import VERSION_6, HostStatus
@@ -118,19 +119,31 @@ class Switching:
 
     def facts(self) -> ServiceFacts:
         """For ``status.json``."""
-        rpc = NO_RPC
-        if self.server is not None and self._answers:
-            rpc = self.server.problem() or SERVING
+        problem = self.server.problem() if self.server is not None and self._answers else None
+        rpc = NO_RPC if problem is None else WAITING if problem else SERVING
         return ServiceFacts(
             disabled=self.status.disabled,
             reason=self.status.current.reason,
-            registry=self.heartbeat.name_conflict or self.status.registry_lost,
             rpc=rpc,
             attached=self.service.nodes.rules.attached,
-            hypervisor="; ".join(self.hypervisor.lost.values()) or None,
             roots=tuple(self.service.nodes.roots()),
             placement=self.service.endpoint.used,
+            conditions=tuple(self._conditions(problem)),
         )
+
+    def _conditions(self, rpc_problem: str | None) -> Iterator[Condition]:
+        if lost := "; ".join(self.hypervisor.lost.values()):
+            step = "this host is enabled again once the connection is back"
+            yield Condition(lost, step, HYPERVISOR, kind=HYPERVISOR)
+        if conflict := self.heartbeat.name_conflict:
+            step = "set another [DEFAULT] host for one of the two agents"
+            yield Condition(conflict, step, REGISTRY, kind=REGISTRY)
+        elif self.status.registry_lost:
+            step = "this host keeps its last status until the registry serves it again"
+            yield Condition(self.status.registry_lost, step, REGISTRY, kind=REGISTRY)
+        if rpc_problem:
+            step = "RPC calls do not reach this host; heartbeats bring its service record"
+            yield Condition(rpc_problem, step, BROKER, kind=BROKER)
 
 
 def _permit(settings: Settings) -> AgentPermissions | None:

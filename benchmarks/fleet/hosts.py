@@ -139,7 +139,7 @@ class Hosts:
 
 
 def _is_ok(report: Report) -> bool:
-    return report.error is None and not report.failed
+    return report.ok
 
 
 def main(config: str, directory: str, first: str, count: str) -> None:

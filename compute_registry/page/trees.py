@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 
 from agent.registry.observed_service import Roots
 from agent.registry.placement_roots import PlacementRoots
-from agent.reporting.reports import Condition, drains, with_agents_step
+from agent.reporting.condition import Condition, drains, with_agents_step
 from reportclient.errors import PlacementError
 from reportclient.http import API
 from reportclient.model import Inventory, Provider

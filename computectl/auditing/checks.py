@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -11,7 +11,7 @@ from agent.errors import RegistryError
 from agent.ownership.policy import DISABLED
 from agent.registry.observed_service import Agreement, ObservedService
 from agent.registry.record import ServiceRecord
-from agent.reporting.reports import Condition, Severity, with_agents_step
+from agent.reporting.condition import Condition, Severity, with_agents_step
 from computectl.shared.screen import counted
 from reportclient.errors import NotFound, PlacementError
 from reportclient.http import API
@@ -31,18 +31,9 @@ TITLES: Mapping[str, str] = {
 """The checks in the order of their output, with their titles."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A finding of a check; ``uuid``: of the provider, empty if it is about something else."""
-
-    check: str
-    condition: Condition
-    uuid: str = ""
-
-
 @dataclass(slots=True)
 class Audit:
-    """The findings of an audit, and its number of ``calls`` to Placement.
+    """The findings of an audit, whose kinds are its checks, and its ``calls`` to Placement.
 
     ``unknown``: the error by check that could not be made in full.
     """
@@ -50,18 +41,18 @@ class Audit:
     hosts: int = 0
     providers: int = 0
     calls: int = 0
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Condition] = field(default_factory=list)
     unknown: dict[str, str] = field(default_factory=dict)
 
     def add(self, check: str, conditions: Iterable[Condition], uuid: str = "") -> None:
         """Add findings of a check."""
-        self.findings += (Finding(check, condition, uuid) for condition in conditions)
+        self.findings += (replace(each, kind=check, uuid=uuid) for each in conditions)
 
-    def findings_of(self, check: str) -> list[Finding]:
+    def findings_of(self, check: str) -> list[Condition]:
         """Return the findings of a check, the worst first."""
         order = list(Severity)
-        chosen = (finding for finding in self.findings if finding.check == check)
-        return sorted(chosen, key=lambda finding: order.index(finding.condition.severity))
+        chosen = (each for each in self.findings if each.kind == check)
+        return sorted(chosen, key=lambda each: order.index(each.severity))
 
     @contextmanager
     def recording_failures(self, *checks: str) -> Iterator[None]:
@@ -73,9 +64,9 @@ class Audit:
                 self.unknown.setdefault(check, with_agents_step(err))
 
     @property
-    def faults(self) -> list[Finding]:
+    def faults(self) -> list[Condition]:
         """Return the findings that make the exit code 1: errors and warnings."""
-        return [each for each in self.findings if each.condition.severity is not Severity.INFO]
+        return [each for each in self.findings if each.severity is not Severity.INFO]
 
 
 GIVE_UP = (
@@ -102,35 +93,35 @@ def reporting(
     yield from service.conditions()
     if record.attached:
         text = "runs in attach mode: nova-compute owns its service, and enables and disables it"
-        yield Condition(text, host, Severity.INFO)
+        yield Condition(text, "", host, Severity.INFO)
     if same is not None:
         yield _renamed(record, same, alive)
     elif not alive:
         yield _silent(record)
     elif record.forced_down:
         step = f"computectl service force-down {host} --unset"
-        yield Condition("is forced down, though it sends heartbeats", host, next_step=step)
+        yield Condition("is forced down, though it sends heartbeats", step, host)
     elif not record.roots:
         step = "run computectl status on the host to see why"
         text = "sends heartbeats, but has not reported a root provider yet"
-        yield Condition(text, host, Severity.WARNING, step)
+        yield Condition(text, step, host, Severity.WARNING)
     for root in missing:
         step = f"run computectl status on the host to see why; {GIVE_UP.format(host)}"
         if other:
             step = (
                 f"{host} is there as {other}; if that is this host: computectl adopt {host} on it"
             )
-        yield Condition(f"its root provider {root} is not in Placement", host, next_step=step)
+        yield Condition(f"its root provider {root} is not in Placement", step, host)
 
 
 def _renamed(record: ServiceRecord, same: ServiceRecord, alive: bool) -> Condition:
     """Return the finding on a host without a root, of which ``same`` has another name."""
     if not alive:
         step = f"computectl service delete {record.host}"
-        return Condition(f"was renamed to {same.host}", record.host, Severity.WARNING, step)
+        return Condition(f"was renamed to {same.host}", step, record.host, Severity.WARNING)
     text = f"was renamed: the record of {same.host} has its root provider until that counts as down"
     step = f"wait; then: computectl service delete {same.host}"
-    return Condition(text, record.host, Severity.INFO, step)
+    return Condition(text, step, record.host, Severity.INFO)
 
 
 def _silent(record: ServiceRecord) -> Condition:
@@ -141,7 +132,7 @@ def _silent(record: ServiceRecord) -> Condition:
     status = f"{record.shown_status}{forced}"
     severity = Severity.WARNING if expected else Severity.ERROR
     step = f"start compute-agent on that host; {GIVE_UP.format(record.host)}"
-    return Condition(f"{text} ({status})", record.host, severity, step)
+    return Condition(f"{text} ({status})", step, record.host, severity)
 
 
 def with_trait(service: ObservedService) -> str:
@@ -164,7 +155,7 @@ def status(service: ObservedService, *, alive: bool) -> Iterator[Condition]:
     else:
         step = "start its agent; until then the scheduler follows Placement"
     text = f"{record.status} in its service record, but {has}"
-    yield Condition(text, record.host, next_step=step)
+    yield Condition(text, step, record.host)
 
 
 def claimed_twice(records: Iterable[ServiceRecord]) -> Iterator[Condition]:
@@ -176,7 +167,7 @@ def claimed_twice(records: Iterable[ServiceRecord]) -> Iterator[Condition]:
             if other != record.host:
                 text = f"is reported as root provider by both {other} and {record.host}"
                 step = "give one of the two hosts its own compute_id"
-                yield Condition(text, root, next_step=step)
+                yield Condition(text, step, root)
 
 
 PAGE = 256
@@ -224,17 +215,17 @@ def _beyond(
         if record is None:
             text = f"{used} {resource_class} allocated, but the provider has no such inventory"
             step = f"check {_named(users)}, with openstack resource provider allocation show"
-            yield Condition(text, name, next_step=step)
+            yield Condition(text, step, name)
             continue
         has = record.capacity
         if used > has and record.reserved == record.total:
             text = f"{resource_class} is drained (reserved = total), {used} still allocated"
             step = f"this ends when these allocations are gone: {_named(users)}"
-            yield Condition(text, name, Severity.INFO, step)
+            yield Condition(text, step, name, Severity.INFO)
         elif used > has:
             text = f"{used} {resource_class} allocated, but the capacity is {has}"
             step = f"move guests away ({_named(users)}), or increase the inventory"
-            yield Condition(text, name, Severity.WARNING, step)
+            yield Condition(text, step, name, Severity.WARNING)
 
 
 def _named(users: list[str]) -> str:

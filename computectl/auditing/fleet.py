@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from agent.registry.observed_service import Roots, observed_services
 from agent.registry.record import ServiceRecord, is_alive, renamed
-from agent.reporting.reports import Condition, Severity
+from agent.reporting.condition import Condition, Severity
 from computectl.auditing import checks
 from computectl.auditing.checks import ALLOCATIONS, ORPHANS, OWNERSHIP, REPORTING, STATUS, Audit
 from computectl.reading.services import Services
@@ -136,7 +136,7 @@ class FleetAudit:
                 "its host; if the host is decommissioned: computectl retire on it"
             )
             text = "no host of the registry reports this root provider"
-            self.audit.add(ORPHANS, [Condition(text, item["name"], next_step=step)], item["uuid"])
+            self.audit.add(ORPHANS, [Condition(text, step, item["name"])], item["uuid"])
             with self.audit.recording_failures(OWNERSHIP):
                 for uuid, offered in left_inventory(item, self.api):
                     self.audit.add(OWNERSHIP, [offered], uuid)
@@ -146,7 +146,7 @@ class FleetAudit:
             aggregates, _ = read_part(item["uuid"], "aggregates", self.api)
             if not other_hosts(aggregates, (), self.api):
                 text, step = "no host uses this sharing provider", f"{DELETE} {item['uuid']}"
-                condition = Condition(text, item["name"], next_step=step)
+                condition = Condition(text, step, item["name"])
                 self.audit.add(ORPHANS, [condition], item["uuid"])
 
     def _inventory(self, item: Listed) -> dict[str, Inventory]:
@@ -170,7 +170,7 @@ def unused_traits(api: API) -> Iterator[Condition]:
     used = frozenset(part_of(f"{path}&associated=true", "traits", api))
     for trait in sorted(custom - used):
         step = f"harmless; to delete it: openstack trait delete {trait}"
-        yield Condition("no provider has it", trait, Severity.INFO, step)
+        yield Condition("no provider has it", step, trait, Severity.INFO)
 
 
 def unused_classes(used: Collection[str], api: API) -> Iterator[Condition]:
@@ -181,7 +181,7 @@ def unused_classes(used: Collection[str], api: API) -> Iterator[Condition]:
         if not part_of(f"/resource_providers?resources={name}:1", "resource_providers", api):
             # A fully reserved inventory is not found either.
             step = f"harmless; openstack resource class delete {name}, refused if a provider has it"
-            yield Condition("no provider has free inventory of it", name, Severity.INFO, step)
+            yield Condition("no provider has free inventory of it", step, name, Severity.INFO)
 
 
 def left_inventory(root: Listed, api: API) -> Iterator[tuple[str, Condition]]:
@@ -191,4 +191,4 @@ def left_inventory(root: Listed, api: API) -> Iterator[tuple[str, Condition]]:
         if classes := sorted(inventory):
             text = f"offers {', '.join(classes)} to the scheduler, but no host reports it"
             step = f"remove it with its root {root['uuid']}: see providers without a host"
-            yield item["uuid"], Condition(text, item["name"], Severity.WARNING, step)
+            yield item["uuid"], Condition(text, step, item["name"], Severity.WARNING)

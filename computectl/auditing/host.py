@@ -19,7 +19,7 @@ from agent.provider_config.files import ProviderFiles
 from agent.registry.checks import Report
 from agent.registry.observed_service import ObservedService
 from agent.registry.record import is_alive, renamed
-from agent.reporting.reports import Condition, Severity
+from agent.reporting.condition import Condition, Severity
 from agent.state.saved_root import SavedRoot
 from computectl.auditing import checks
 from computectl.auditing.checks import ALLOCATIONS, ORPHANS, OWNERSHIP, REPORTING, STATUS, Audit
@@ -81,7 +81,7 @@ class HostAudit:
         if view.restored:
             text = "Placement was restored or emptied: its guests may have no allocations any more"
             step = "computectl status names them; nova-manage placement heal_allocations"
-            self.audit.add(ALLOCATIONS, [Condition(text, root, Severity.WARNING, step)])
+            self.audit.add(ALLOCATIONS, [Condition(text, step, root, Severity.WARNING)])
         with self.audit.recording_failures(ALLOCATIONS):
             listed = [{"uuid": provider.uuid, "name": provider.name} for provider in ours]
             wrong = checks.judged(
@@ -144,8 +144,8 @@ class HostAudit:
             step = "computectl status shows why: compute-agent runs"
         else:
             wait = f"wait for compute-agent: {agent.last_period}"
-            return Condition(text, subject, Severity.INFO, wait)
-        return Condition(text, subject, next_step=step)
+            return Condition(text, wait, subject, Severity.INFO)
+        return Condition(text, step, subject)
 
     def _orphans(self, marked: Iterable[Listed], roots: Iterable[str]) -> None:
         for item in marked:
@@ -155,9 +155,7 @@ class HostAudit:
                     "if another service reports it, remove the tag; to see what it has: "
                     f"computectl tree {item['uuid']}"
                 )
-                self.audit.add(
-                    ORPHANS, [Condition(text, item["name"], next_step=step)], item["uuid"]
-                )
+                self.audit.add(ORPHANS, [Condition(text, step, item["name"])], item["uuid"])
 
 
 def unowned(provider: Provider, ledger: Ledger, declared: frozenset[str]) -> Iterator[Condition]:
@@ -168,7 +166,7 @@ def unowned(provider: Provider, ledger: Ledger, declared: frozenset[str]) -> Ite
     if not ledger.is_ours(provider.uuid):
         text = "was created by another service, so this agent does not change it"
         step = f"to take it over: computectl adopt {provider.uuid}"
-        yield Condition(text, provider.name, Severity.INFO, step)
+        yield Condition(text, step, provider.name, Severity.INFO)
         return
     claims = joined(ledger.claims_on(provider.uuid).values())
     # The agent sets the status between two periods, too; another check compares it.
@@ -178,14 +176,14 @@ def unowned(provider: Provider, ledger: Ledger, declared: frozenset[str]) -> Ite
     for keep, group in groupby(sorted(traits, key=_how_to_keep), _how_to_keep):
         text = f"no driver or provider file asserts {', '.join(group)}"
         step = f"{remove} trait set {provider.uuid} with a --trait for each that stays: it sets all"
-        yield Condition(text, provider.name, Severity.WARNING, f"{keep}; {step}")
+        yield Condition(text, f"{keep}; {step}", provider.name, Severity.WARNING)
     for class_name in classes:  # each by itself: without a class the command deletes all inventory
         text = f"no driver or provider file asserts its inventory of {class_name}"
         step = f"{remove} inventory delete {provider.uuid} --resource-class {class_name}"
         keep = "it stays until it is removed"
         if class_name.startswith("CUSTOM_"):
             keep += ", and a provider file sets it only after that"
-        yield Condition(text, provider.name, Severity.WARNING, f"{keep}; {step}")
+        yield Condition(text, f"{keep}; {step}", provider.name, Severity.WARNING)
 
 
 def _how_to_keep(name: str) -> str:

@@ -13,7 +13,7 @@ from agent.nodes.identity import IdentityError
 from agent.nodes.nodes import Nodes
 from agent.period.attach import RootAwaited
 from agent.period.tracker import Tracker
-from agent.reporting.reports import Condition, Report, Severity, texts_of, with_agents_step
+from agent.reporting.condition import Condition, Severity, of_period, of_write
 from agent.reporting.systemd import Systemd
 from agent.service import Service
 from agent.state.document import Unusable
@@ -81,20 +81,9 @@ class Forecast:
     conditions: tuple[Condition, ...]
     reshape_pending: bool = False
 
-    @property
-    def problems(self) -> list[str]:
-        """Return the errors as sentences."""
-        return texts_of(self.conditions, Severity.ERROR)
-
-    @property
-    def notes(self) -> list[str]:
-        """Return the warnings, and what is ill on the host, as sentences."""
-        return texts_of(self.conditions, Severity.WARNING, Severity.DEGRADED)
-
-    @property
-    def waiting(self) -> list[str]:
-        """Return what waits for consumers, with the commands that end it."""
-        return [each.sentence for each in self.conditions if each.severity is Severity.INFO]
+    def sentences(self, *severities: Severity) -> list[str]:
+        """Return the conditions of these severities with their next steps."""
+        return [each.sentence for each in self.conditions if each.severity in severities]
 
 
 def forecast(session: Session, *, at_start: bool) -> list[Forecast]:
@@ -109,14 +98,13 @@ def forecast(session: Session, *, at_start: bool) -> list[Forecast]:
         disabled, unknown = saved_disabled(session)
         trackers = nodes.trackers
         forecasts = [
-            forecast_root(tracker, nodes, api, at_start, disabled, besides=unknown)
+            forecast_root(tracker, nodes, api, at_start, disabled, more=unknown)
             for tracker in trackers.values()
         ]
         notes = nodes.provider_files.notes(trackers)
-        warnings = tuple(Condition(text, severity=Severity.WARNING) for text in notes)
+        warnings = tuple(notes)
         for name, err in nodes.table.awaited.items():  # another service creates these
-            conditions = tuple(Report(name, error=err).conditions().values())
-            forecasts.append(Forecast(name, "", EMPTY, ops.Plan(), (), conditions))
+            forecasts.append(Forecast(name, "", EMPTY, ops.Plan(), (), (of_period(err),)))
         if forecasts:
             conditions = (*forecasts[-1].conditions, *warnings)
             forecasts[-1] = replace(forecasts[-1], conditions=conditions)
@@ -130,34 +118,28 @@ def forecast_root(  # noqa: PLR0913  one caller
     at_start: bool,
     disabled: bool | None,
     *,
-    besides: Iterable[Condition] = (),
+    more: Iterable[Condition] = (),
 ) -> Forecast:
     """Return the forecast of a root; a failed driver becomes a condition.
 
-    ``besides``: conditions of the host, which a forecast with a plan has, too.
+    ``more``: conditions of the host, which a forecast with a plan has, too.
     """
     tracker.started = frozenset(() if at_start else [each.name for each in tracker.drivers])
     plan, reshape_pending = ops.Plan(), False
     try:
         decision = tracker.forecast(time.monotonic(), disabled=disabled)
     except (ReshapeFailed, RootAwaited, ValueError) as err:
-        conditions = [*Report(tracker.node, error=err).conditions().values()]
+        conditions = [of_period(err)]
     else:
         plan = _without_waiting(decision.plan, tracker, api)
         plan = ops.with_bulk_writes(plan, nodes.bulk.chunk, nodes.bulk.least)
-        ill = (loaded.degraded(tracker.node).items() for loaded in nodes.drivers)
-        report = Report(
-            tracker.node,
-            plan=plan,
-            driver_errors=decision.collected.errors,
-            degraded=nodes.provider_files.degraded(),
-            ill=dict(chain.from_iterable(ill)),
-            reshape_pending=decision.collected.reshape_pending,
-            failed=tracker.root.refusals.errors(),
-            draining=tracker.root.refusals.draining(),
-            draining_since=tracker.view.drained_since,
-        )
-        conditions = [*report.conditions().values(), *besides, *_taken_names(tracker, plan, api)]
+        decision = replace(decision, plan=plan)
+        conditions = [
+            *tracker.conditions(decision, tracker.root.refusals.errors()),
+            *nodes.provider_files.conditions(),
+            *more,
+            *_taken_names(tracker, plan, api),
+        ]
         reshape_pending = bool(decision.collected.reshape_pending)
     return Forecast(
         tracker.node,
@@ -217,7 +199,7 @@ def _taken_names(tracker: Tracker, plan: ops.Plan, api: API) -> Iterator[Conditi
             other = provider_by_name(operation.name, api)
             if other is not None:
                 err = name_taken_error(operation.uuid, operation.name, other)
-                yield Condition(with_agents_step(err, tracker.node))
+                yield of_write(operation.uuid, err, plan.names, tracker.node)
 
 
 def saved_disabled(session: Session) -> tuple[bool | None, list[Condition]]:
@@ -228,11 +210,8 @@ def saved_disabled(session: Session) -> tuple[bool | None, list[Condition]]:
     try:
         return saved_status(status_document(session.settings.state_path)).disabled, []
     except Unusable as err:
-        text = (
-            f"whether this host is disabled is not known: {err}; compute-agent replaces a damaged "
-            "file"
-        )
-        return None, [Condition(text)]
+        text = f"whether this host is disabled is not known: {err}"
+        return None, [Condition(text, "compute-agent replaces a damaged file")]
 
 
 @contextmanager

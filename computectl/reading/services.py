@@ -18,7 +18,7 @@ from agent.registry.control import Control
 from agent.registry.observed_service import ObservedService, observed_services
 from agent.registry.placement_roots import PlacementRoots
 from agent.registry.record import Records, Registry, ServiceRecord, rivals
-from agent.reporting.reports import with_agents_step
+from agent.reporting.condition import with_agents_step
 from agent.reporting.status import FILE_NAME, SERVING
 from agent.state import files
 from agent.state.document import Unusable

@@ -15,7 +15,7 @@ from cliff.lister import Lister
 from agent import errors as registry
 from agent.config import ConfigError
 from agent.nodes.identity import IdentityError, IdentityNotReady
-from agent.reporting.reports import Condition, Severity, errors
+from agent.reporting.condition import Condition, Severity
 from computectl.app import ComputeCtl
 from computectl.shared.command_session import Session
 from computectl.shared.errors import PROBLEMS, UNUSABLE, CommandError
@@ -209,7 +209,7 @@ class DrawnOrListed(OperatorCommand, Lister, Generic[Answer]):
         conditions = list(self.conditions(answer))
         for condition in conditions:
             self.print_on_stderr(condition.sentence)
-        return PROBLEMS if errors(conditions) else 0
+        return PROBLEMS if any(it.severity is Severity.ERROR for it in conditions) else 0
 
     # -- cliff's side
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.reporting.reports import Severity
+from agent.reporting.condition import Severity
 from reportclient.client import Client, Result
 from reportclient.errors import InUse, NotFound
 from reportclient.provider_tree import ProviderTree
@@ -69,7 +69,7 @@ def test_since_when_it_drains_is_known_after_a_restart_and_a_lost_view(any_place
         if stale:  # all is read again
             agent.tracker.root.view = replace(agent.tracker.view, generations={ROOT: 10**6})
         report = agent.period()
-        (condition,) = report.conditions().values()
+        (condition,) = report.conditions
         assert condition.since == 1000.0
         assert f"allocation unset --provider {LEAF}" in condition.next_step
     driver.edit = lambda tree, allocations: None

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from agent.reporting.reports import Severity
+from agent.reporting.condition import Severity
 from reportclient.provider_tree import own_uuid
 from tests.agents import NODE, ROOT, Agent, Body, Small
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent.reporting.reports import Severity
+from agent.reporting.condition import Severity
 from drivers.api import Device, DeviceDriver, DriverContext
 from drivers.libvirt.tree.children import write_report
 from drivers.libvirt.tree.reported import CELLS, HostReport, ReportedProvider
@@ -215,7 +215,8 @@ def test_partitions_of_one_silicon_wait_for_the_guests_of_others(
     for _ in range(3):
         report = agent.period()
         assert (offered(placement, "CUSTOM_1"), offered(placement, "CUSTOM_3")) == (ones + 1, 0)
-        waits = [text for text in report.ill.values() if f"waits for {NODE}_{leaves}" in text]
+        ill = report.texts(Severity.DEGRADED)
+        waits = [text for text in ill if f"waits for {NODE}_{leaves}" in text]
         assert len(waits) == len(after) - 1
         agent.restart()
     agent.period()
@@ -223,7 +224,7 @@ def test_partitions_of_one_silicon_wait_for_the_guests_of_others(
     placement.stranger.delete_allocation(guest)
     for _ in range(3):
         report = agent.period()
-    assert report.ok and not report.ill
+    assert report.ok and not report.texts(Severity.DEGRADED)
     assert (offered(placement, "CUSTOM_1"), offered(placement, "CUSTOM_3")) == (ones + 5, 0)
 
 
@@ -374,6 +375,6 @@ def test_no_unit_of_a_card_is_offered_twice_whatever_it_is_divided_into(steps):
         door.end(len(door.guests))
         for _ in range(4):
             report = agent.period()
-        assert not report.ill
+        assert not report.texts(Severity.DEGRADED)
         found = Counter(name for _, name in door.free())
         assert (found["CUSTOM_3"], found["CUSTOM_1"]) == (threes, ones)

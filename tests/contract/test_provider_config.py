@@ -290,7 +290,7 @@ def test_an_absent_provider_is_named_once_and_again_after_it_was_there(
 ) -> None:
     host = Host(fake_placement, tmp_path, Small(inventory()), Small(devices()))
     path = host.write(entry(f"name: {DEVICE}", "CUSTOM_FAST"))
-    line = f"{path}:3: no provider has the name {DEVICE}: the entry is applied once that provider exists"
+    line = f"{path}:3: no provider has the name {DEVICE}; the entry is applied once that provider exists"
     started(host)
     assert [one.message for one in caplog.records].count(line) == 1
     host.drivers[1].body = devices(DEVICE)
@@ -322,12 +322,13 @@ def test_a_bad_file_changes_nothing_until_it_is_mended(host: Host) -> None:
     path = host.write(entry(EVERY_ROOT, "HW_GOLD"))
     host.reload()
     assert host.calls_of(host.period) == []
-    [told] = host.nodes.provider_files.degraded().values()
-    assert told.startswith(f"{path}:5: providers[0].traits.additional[0]: has to be")
+    [condition] = host.nodes.provider_files.conditions()
+    told = condition.sentence
+    assert condition.text.startswith(f"{path}:5: providers[0].traits.additional[0]: has to be")
     assert "the last valid files stay in use; correct this, then reload compute-agent" in told
     host.reads(entry(EVERY_ROOT, "CUSTOM_SILVER"))
     host.settle()
-    assert (host.custom(), host.nodes.provider_files.degraded()) == ({"CUSTOM_SILVER"}, {})
+    assert (host.custom(), host.nodes.provider_files.conditions()) == ({"CUSTOM_SILVER"}, ())
 
 
 # -- a state directory that fails

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from agent.reporting.reports import Severity
+from agent.reporting.condition import Severity
 from reportclient.client import Client
 from tests.agents import NODE, ROOT, Agent, Body, Small, door_to
 from tests.cost.trees import VERIFY

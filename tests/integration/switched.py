@@ -41,6 +41,12 @@ def status_of(agent: AgentProcess) -> dict[str, Any]:
     return found
 
 
+def wrong_with(agent: AgentProcess, kind: str) -> str:
+    """The texts of the conditions of the service of this kind."""
+    conditions = status_of(agent)["service"]["conditions"]
+    return "; ".join(each["text"] for each in conditions if each["kind"] == kind)
+
+
 def root_of(agent: AgentProcess) -> str:
     return (agent.state_path / "compute_id").read_text().strip()
 

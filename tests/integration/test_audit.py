@@ -203,7 +203,7 @@ def test_an_older_placement_is_asked_what_it_knows(host, registry, placement) ->
     ).run()  # a registry of the fleet, which may have a record of this host only
     assert {one.microversion for one in placement.since(mark)} == {"1.30"}
     assert audit.unknown == {}
-    found = [(one.check, one.uuid) for one in audit.findings]
+    found = [(one.kind, one.uuid) for one in audit.findings]
     assert ("orphans", orphan) in found
     assert {check for check, _ in found} == {"orphans", "allocations", "status"}
 

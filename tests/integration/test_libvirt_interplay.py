@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.reporting.reports import Severity
+from agent.reporting.condition import Severity
 from tests.agents import NODE, ROOT, Small
 from tests.integration.libvirt_hosts import DocumentedHost, guest, holds, providers, totals
 from tests.unit.libvirt.devices import GPU, mdev, pci, sev

@@ -21,6 +21,7 @@ from tests.integration.switched import (
     registry_of,
     root_of,
     status_of,
+    wrong_with,
 )
 from tests.servers.agent import AgentProcess
 from tests.servers.placement import RealPlacement
@@ -71,7 +72,7 @@ def answered(broker: RabbitMQ, enabled: bool) -> bool:
 def test_a_broker_that_is_down_at_the_start(agent, broker, placement) -> None:
     broker.kill9()
     reported(agent)
-    assert status_of(agent)["service"]["rpc"] == "waiting for the message broker"
+    assert wrong_with(agent, "broker") == "waiting for the message broker"
     assert registry_of(agent).get_service("testhost").rpc_version is None, "nobody shall call it"
     broker.start()
     agent.until_logged("Serving RPC calls")
@@ -89,7 +90,7 @@ def test_a_lost_broker_is_in_the_status_and_few_lines_until_it_is_back(
     eventually(lambda: status_of(agent)["service"]["rpc"] == "serving")
     assert agent.computectl("status").returncode == 0
     broker.kill9()
-    eventually(lambda: status_of(agent)["service"]["rpc"] == "waiting for the message broker")
+    eventually(lambda: wrong_with(agent, "broker") == "waiting for the message broker")
     said = agent.computectl("status")
     assert said.returncode == 1 and "not well" in said.stdout
     assert "RPC calls do not reach this host" in said.stdout
@@ -192,9 +193,9 @@ def test_a_replaced_shared_queue_is_named_until_it_is_deleted(agent, broker) -> 
         arguments = {"x-max-length": 1}
         connection.default_channel.queue_declare("compute", durable=False, arguments=arguments)
     reported(agent)
-    eventually(lambda: "queue compute has another" in status_of(agent)["service"]["rpc"])
+    eventually(lambda: "queue compute has another" in wrong_with(agent, "broker"))
     command = "rabbitmqctl delete_queue -p / compute"
-    assert command in status_of(agent)["service"]["rpc"] and command in agent.log
+    assert command in wrong_with(agent, "broker") and command in agent.log
     broker.control(*command.split()[1:])
     agent.until_logged("Serving RPC calls", seconds=120)
     eventually(lambda: status_of(agent)["service"]["rpc"] == "serving")

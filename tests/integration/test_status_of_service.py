@@ -37,7 +37,7 @@ def test_the_status_says_who_disabled_it_and_why(host: Here, service: OwnService
     drawn = host.ctl("status").out
     assert "  service: disabled (new disks); calls over RPC: none\n" in drawn
     (row,) = host.ctl("status", "-f", "json").json()
-    service = {"disabled": True, "reason": "new disks", "registry": None, "rpc": "none"}
+    service = {"disabled": True, "reason": "new disks", "conditions": [], "rpc": "none"}
     assert row["service"].items() >= service.items()
 
 

@@ -23,6 +23,7 @@ from tests.integration.switched import (
     registry_of,
     root_of,
     status_of,
+    wrong_with,
 )
 from tests.registries import url_in
 from tests.servers import records
@@ -166,7 +167,7 @@ def test_a_copy_of_a_host_that_is_up_writes_nothing_and_retires_nothing(
     text = text.replace("interval = 600", "interval = 1")
     script = SCRIPT.replace("testhost", name)
     clone = AgentProcess(copy, placement.url, script, text, name)
-    agent.until(lambda: not status_of(agent)["service"]["registry"])
+    agent.until(lambda: not wrong_with(agent, "registry"))
     mark = placement.mark()
     why = f"the root provider {root}: it belongs to testhost, which is up, at"
     assert why in clone.once().stderr

@@ -170,7 +170,7 @@ def periods(kind: type[OnNova]) -> list[dict[str, Any]]:
     told = []
     for _ in range(PERIODS):
         report = agent.period(60.0)
-        complaints = {str(key): str(text) for key, text in report.conditions().items()}
+        complaints = {" ".join(it.identity): str(it) for it in report.conditions}
         told.append({"complaints": complaints, "done": len(report.done)})
     tree = agent.tracker.view.edit()
     providers = [tree.data(uuid) for uuid in tree.get_provider_uuids(NODE)]

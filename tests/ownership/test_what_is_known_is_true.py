@@ -243,13 +243,12 @@ def test_nothing_new_is_claimed_while_no_ledger_can_be_written(placement, tmp_pa
     more = both(inventory(VCPU=8, MEMORY_MB=9), child("card", VGPU=7), child("new", FPGA=1))
     host.says(a=both(more, traits("CUSTOM_NEW")))
     for _ in range(2):
-        complaint = host.complaints()
-        assert str(journal) in complaint and "nothing new is reported" in complaint
+        (condition,) = host.period().conditions
+        assert str(journal) in condition.text and "nothing new is reported" in condition.next_step
     assert host.totals() == {"VCPU": 8} and host.totals("card") == {"VGPU": 7}
     assert not host.is_there("new") and host.custom() == set()
-    assert any(str(journal) in text for text in host.nodes.problems())
     journal.rmdir()
     journal.write_bytes(kept)
     host.settled()
     assert host.is_there("new") and host.custom() == {"CUSTOM_NEW"}
-    assert host.nodes.problems() == []
+    assert host.period().conditions == ()

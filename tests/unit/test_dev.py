@@ -13,6 +13,7 @@ from driverkit.dev import Show, configuration
 from drivers.libvirt.opts import list_opts as libvirt_opts
 from reportclient.model import Provider
 from reportclient.snapshot import Snapshot
+from tests.reports import report_with
 
 UUID = "9d6ba763-8e93-5284-b069-776c52a0868f"
 
@@ -49,7 +50,7 @@ def test_what_a_driver_says_is_printed_so_that_no_terminal_obeys_it(tmp_path: Pa
     """Bytes that were not decoded can't even be printed where the locale is UTF-8."""
     out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="strict")
     tracker = SimpleNamespace(view=SimpleNamespace(snapshot=Snapshot.build([])))
-    report = Report("host1", driver_errors={"mine": OSError("no \udcff\n\x1b[31m here")})
+    report = report_with(driver_errors={"mine": OSError("no \udcff\n\x1b[31m here")})
     Show(SimpleNamespace(trackers={UUID: tracker}), None, out)([report])
     out.flush()
     said = out.buffer.getvalue().decode()  # type: ignore[attr-defined]

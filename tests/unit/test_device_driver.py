@@ -6,6 +6,8 @@ from typing import Self
 
 import pytest
 
+from agent.reporting.condition import Severity
+from agent.reporting.reports import Report
 from drivers.api import Device, DeviceDriver, DriverContext, DriverNotReady, ReshapeNeeded
 from drivers.errors import DriverFault
 from reportclient.errors import Conflict
@@ -25,6 +27,10 @@ class Listing(DeviceDriver):
 
     def devices(self, node):
         return self.listed() if callable(self.listed) else self.listed
+
+
+def ill(report: Report) -> list[str]:
+    return report.texts(Severity.DEGRADED)
 
 
 def disk(name: str, **more) -> Device:
@@ -98,9 +104,9 @@ def test_an_unhealthy_device_is_reserved_whole_and_told_until_it_is_well(agent, 
     driver.listed = [Device("sda", {CLASS: {"total": 4}}, healthy=False, reason="SMART: failing")]
     report = agent.period()
     assert data(agent, "host1_sda").inventory[CLASS]["reserved"] == 4
-    assert report.ill == {"host1_sda": "SMART: failing: reserved completely"}
+    assert ill(report) == ["host1_sda: SMART: failing: reserved completely"]
     assert report.ok, "Placement has all that the driver reported"
-    assert agent.lists(Device("sda", {CLASS: {"total": 4}})).settled().ill == {}
+    assert not ill(agent.lists(Device("sda", {CLASS: {"total": 4}})).settled())
     assert data(agent, "host1_sda").inventory[CLASS]["reserved"] == 0
 
 
@@ -161,9 +167,9 @@ class Rack(Listing):
 def test_only_the_node_of_an_unhealthy_device_is_degraded(placement, tmp_path):
     agent = Agent(placement, named={"rack": Rack()}, state=tmp_path)
     agent.nodes.period(0.0)
-    well, ill = agent.nodes.period(60.0)
-    assert (well.node, well.ill) == ("node1", {})
-    assert (ill.node, list(ill.ill)) == ("node2", ["node2_sda"])
+    well, other = agent.nodes.period(60.0)
+    assert (well.node, ill(well)) == ("node1", [])
+    assert (other.node, [text.partition(":")[0] for text in ill(other)]) == ("node2", ["node2_sda"])
 
 
 def raising(error: Exception, *first: Device) -> Callable[[], object]:
@@ -199,7 +205,7 @@ def test_a_source_that_cant_answer_keeps_its_devices_beside_one_that_can(
     agent.period()
     report = agent.period()
     assert set(tree(agent)) == {"host1", "host1_sdb", "host1_gpu0"}
-    assert report.ill == {"gpus": "no answer from the GPU's library"}
+    assert ill(report) == ["gpus: no answer from the GPU's library"]
     agent.restart()  # nor is anything removed by a fresh process
     agent.period()
     assert set(tree(agent)) == {"host1", "host1_sdb", "host1_gpu0"}
@@ -247,7 +253,7 @@ def test_a_device_in_use_that_is_not_listed_is_drained(agent, driver):
     agent.placement.stranger.put_allocation({uuid: {CLASS: 1}})
     driver.listed = []
     for _ in range(4):
-        assert agent.period().draining
+        assert agent.period().texts(Severity.INFO)
     assert agent.placement.stranger.inventory(uuid)[CLASS]["reserved"] == 1
     assert set(tree(agent)) == {"host1", "host1_sda"}
 

@@ -51,6 +51,7 @@ from agent.switching.rpc import VERSION_5, VERSION_6, ComputeEndpoint
 from reportclient.errors import Unreachable
 from tests.full_disk import full_disk
 from tests.registries import MemoryDatabase, registry_at
+from tests.reports import report_with
 
 HOST, ROOT = "host1", "c0ffee00-0000-4000-8000-000000000001"
 
@@ -149,7 +150,7 @@ class World:
         self.retries.append(again)
         if self.broken is None:
             self.placement = disabled
-        return [Report(HOST, error=self.broken)]
+        return [report_with(HOST, error=self.broken)]
 
     def step(self, seconds: float = 0.0) -> None:
         """All that is due up to then, at its time."""
@@ -485,10 +486,10 @@ def test_what_can_not_be_written_is_tried_again_with_longer_pauses(world, monkey
 
 @pytest.mark.parametrize("kind", ["failed", "driver_errors"])
 def test_an_error_at_any_provider_may_mean_that_the_trait_is_not_written(world, kind) -> None:
-    report = Report(HOST, **{kind: {ROOT: Unreachable("first"), "b": Unreachable("second")}})
+    report = report_with(HOST, **{kind: {ROOT: Unreachable("first"), "b": Unreachable("second")}})
     world.status.write = lambda *_: [report]
     world.switch(disabled=True)
-    assert world.status.waiting == "COMPUTE_STATUS_DISABLED is not written yet: first"
+    assert world.status.waiting.text == "COMPUTE_STATUS_DISABLED is not written yet: first"
     world.status.period_done([report], None)
     assert world.status.waiting
 
@@ -497,7 +498,7 @@ def test_a_period_that_wrote_it_ends_the_waiting(world, monkeypatch) -> None:
     world.broken = Unreachable("away")
     world.switch(disabled=True)
     assert world.status.waiting
-    world.status.period_done([Report(HOST, error=world.broken)], None)
+    world.status.period_done([Report(HOST).with_error(world.broken)], None)
     assert world.status.waiting
     world.status.period_done([Report(HOST)], None)
     assert not world.status.waiting

@@ -11,7 +11,7 @@ import pytest
 
 from agent.period.traits import service_of, tag_of, tags_of_others
 from agent.provider_config.files import ProviderFiles
-from agent.reporting.reports import Severity
+from agent.reporting.condition import Severity
 from agent.state.saved_root import SavedRoot, saved_roots
 from drivers.api import ComputeDriver, DriverContext
 from reportclient import errors
@@ -242,7 +242,8 @@ def test_an_unexpected_error_in_one_period_is_that_nodes_report(placement, error
     for _ in range(2):
         reports = {report.node: report for report in service.period(2 * VERIFY)}
         assert [name for name, report in reports.items() if not report.ok] == ["node1"]
-        text = str(reports["node1"].conditions()["error"])
+        (condition,) = reports["node1"].conditions
+        text = condition.sentence
         assert f"unexpected error: {type(error).__name__}: {error}" in text and "report it" in text
     assert len([each for each in caplog.records if each.exc_info]) == 1, "one traceback"
     assert placement.stranger.inventory(uuid_of("node2"))["CUSTOM_BAREMETAL"]["total"] == 2

@@ -215,7 +215,7 @@ def test_a_damaged_table_is_named_and_nothing_is_guessed(tmp_path: Path, text: s
     nodes = create_nodes(Idle(["a", "b"]))
     nodes.table = NodeTable.in_directory(tmp_path)
     (report,) = nodes.period(0.0)
-    assert str(tmp_path / FILE_NAME) in str(report.conditions()["error"])
+    assert str(tmp_path / FILE_NAME) in str(report.texts())
 
 
 def test_a_table_that_stays_the_same_is_not_written_again(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from drivers.loaded import LoadedDriver
 from reportclient.errors import Forbidden, Unreachable
 from reportclient.plan import SetTraits
 from tests.agents import NODE, ROOT, Agent, Away, Idle, Small, inventory
+from tests.reports import report_with
 from tests.stranger import FakePlacement
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
@@ -116,7 +117,7 @@ def test_an_unexpected_error_beside_the_nodes_ends_no_period_but_one(
 
 
 def test_a_switch_leaves_what_the_period_complained_of() -> None:
-    service, heard = service_of(Report("node", driver_errors={"fake": ValueError("no disk")}))
+    service, heard = service_of(report_with("node", driver_errors={"fake": ValueError("no disk")}))
     service.after_switch([Report("node")])
     assert not heard, "before the first period"
     service.period()
@@ -131,7 +132,7 @@ def test_a_switch_leaves_what_the_period_complained_of() -> None:
 def test_a_switch_that_failed_is_a_complaint_and_the_next_one_ends_it() -> None:
     service, heard = service_of(Report("node"))
     service.period()
-    service.after_switch([Report("node", error=Unreachable("away"))])
+    service.after_switch([Report("node").with_error(Unreachable("away"))])
     assert not heard[-1][0].ok
     service.after_switch([Report("node")])
     assert heard[-1][0].ok
@@ -188,7 +189,7 @@ def test_what_a_switch_may_not_write_is_told(agent, fake_placement) -> None:
     refused = Forbidden("no role")
     fake_placement.fail_next("PUT", "traits$", refused)
     report = switch(agent, True)
-    assert report.failed == {ROOT: refused} and not report.ok
+    assert [(it.uuid, it.text) for it in report.conditions] == [(ROOT, str(refused))]
     (operation,) = report.plan.operations
     assert isinstance(operation, SetTraits) and DISABLED in operation.traits
 

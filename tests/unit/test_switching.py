@@ -15,7 +15,8 @@ from agent.loop import Loop
 from agent.opts import Settings
 from agent.period.rules import Rules
 from agent.registry.checks import Report, StatusChange
-from agent.reporting.status import NO_RPC, SERVING, ServiceFacts
+from agent.reporting.condition import BROKER, HYPERVISOR, REGISTRY
+from agent.reporting.status import NO_RPC, SERVING, WAITING, ServiceFacts
 from agent.reporting.systemd import Systemd
 from agent.service import Service
 from agent.switching import switching as module
@@ -185,21 +186,25 @@ def test_a_name_that_seems_taken_stops_nothing_but_the_answers_to_calls(
     monkeypatch.setattr(Loop, "refresh", lambda _: server.calls.append("period"))
     made.server = server  # type: ignore[assignment]
     made.heartbeat.connect = lambda: fleet
-    made.heartbeat.degraded = lambda: filter(None, [made.facts().broker])
+    made.heartbeat.degraded = lambda: told_of(made, BROKER)
     made.status.loop.clock = lambda: now[0]
     made.start()
     made.status.loop.run_jobs()
     assert server.calls == []
-    assert "the boot before" in (made.facts().registry or "")
+    assert "the boot before" in str(told_of(made, REGISTRY))
     records.later(fleet.database, 61)
     made.heartbeat.beat()
     assert fleet.get_service(HOST).degraded == ""
     for calls in (["period"], ["period", "start"], ["period", "start"]):
         now[0] += FACTS_EVERY
         made.status.loop.run_jobs()
-        assert (server.calls, made.facts().registry) == (calls, None)
-    assert made.facts().broker == "no broker"
+        assert (server.calls, told_of(made, REGISTRY)) == (calls, [])
+    assert told_of(made, BROKER) == ["no broker"]
     assert fleet.get_service(HOST).address == agent_address(tmp_path)
+
+
+def told_of(made: Switching, kind: str) -> list[str]:
+    return [it.text for it in made.facts().conditions if it.kind == kind]
 
 
 @pytest.mark.parametrize("attached", [False, True])
@@ -229,20 +234,25 @@ def test_the_facts_are_those_of_all_parts(tmp_path: Path) -> None:
     made.status.handle(Event.DISABLE, reason="new disks")
     made.hypervisor.lost = {"one": "gone", "two": "hangs"}
     made.status.registry_lost = "no answer"
-    full = ServiceFacts(True, "new disks", "no answer", SERVING, True, "gone; hangs", (ROOT,))
-    assert made.facts() == full
+    facts = made.facts()
+    full = ServiceFacts(True, "new disks", SERVING, True, (ROOT,), conditions=facts.conditions)
+    assert facts == full
+    told = {it.kind: it.text for it in facts.conditions}
+    assert told == {HYPERVISOR: "gone; hangs", REGISTRY: "no answer"}
     made.heartbeat.name_conflict, server.connected = "taken", False
-    assert made.facts() == replace(full, registry="taken", rpc="no broker")
+    assert made.facts().rpc == WAITING
+    assert (told_of(made, REGISTRY), told_of(made, BROKER)) == (["taken"], ["no broker"])
+    assert all(it.next_step for it in made.facts().conditions)
 
 
 def test_changed_facts_are_told_once_between_periods(tmp_path: Path) -> None:
     made, told = parts(settings(tmp_path)), []
-    made.on_facts = lambda: told.append(made.facts().registry)
+    made.on_facts = lambda: told.append(told_of(made, REGISTRY))
     made.watch()
     made.watch()
     made.status.registry_lost = "no answer"
     made.watch()
-    assert told == [None, "no answer"]
+    assert told == [[], ["no answer"]]
 
 
 def test_changed_options_are_followed(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from agent.loop import Loop
+from agent.reporting.condition import Severity
 from agent.switching.hypervisor import Hypervisor
 from drivers.api import Notify
 from drivers.loader import LoadedDriver
@@ -73,9 +74,9 @@ def test_one_node_that_is_lost_takes_no_guests_until_it_is_back(placement: FakeP
         loop.run_jobs()
         reports = agent.nodes.period(now, disabled=host)
         assert all(report.ok for report in reports)
-        illness = {report.node: dict(report.ill) for report in reports}
-        expected = {"hypervisor": "its BMC is gone"}
-        assert illness == {"node1": {}, "node2": expected if agent.nodes.lost else {}}
+        illness = {report.node: report.texts(Severity.DEGRADED) for report in reports}
+        expected = ["hypervisor: its BMC is gone"]
+        assert illness == {"node1": [], "node2": expected if agent.nodes.lost else []}
         roots = agent.nodes.trackers.values()
         traits = {each.node: placement.stranger.traits(each.uuid) for each in roots}
         return [node for node, has in traits.items() if "COMPUTE_STATUS_DISABLED" in has]
@@ -99,5 +100,5 @@ def test_a_lost_node_that_is_named_again_after_it_vanished_is_back(placement) ->
     for now, names in enumerate((["node1", "node2"], ["node1"], ["node1", "node2"])):
         driver.nodes = names
         reports = agent.nodes.period(60.0 * now, disabled=False)
-    assert not any(report.ill for report in reports) and not agent.nodes.lost
+    assert not any(report.texts(Severity.DEGRADED) for report in reports) and not agent.nodes.lost
     assert agent.nodes.any_disabled() is False

@@ -12,6 +12,10 @@ SET, REMOVED = there(root(traits="A B")), there(root())
 A, B = (ROOT, "A"), (ROOT, "B")
 
 
+def told(contested: ContestedNames) -> str:
+    return "".join(condition.text for condition in contested.conditions())
+
+
 def remove(
     contested: ContestedNames, *absences: tuple[str, str], now: float = 0, after: Snapshot = REMOVED
 ) -> list[tuple[str, str]]:
@@ -42,16 +46,16 @@ def test_a_name_is_contested_while_it_is_set_again_after_three_removals() -> Non
     contested = ContestedNames()
     for times in range(1, REPORT_AFTER + 1):
         remove(contested, A)
-        assert not contested.condition()
+        assert not told(contested)
         remove(contested, A, after=SET)
-        assert bool(contested.condition()) is (times == REPORT_AFTER)
-    assert contested.condition().startswith(f"A of provider {ROOT} is set again by another service")
+        assert bool(told(contested)) is (times == REPORT_AFTER)
+    assert told(contested).startswith(f"A of provider {ROOT} is set again by another service")
     remove(contested)  # the other service has removed it
-    assert not contested.condition()
+    assert not told(contested)
     remove(contested, A, after=SET)
-    assert contested.condition()
+    assert told(contested)
     remove(contested, after=SET)  # no driver denies it any more
-    assert not contested.condition()
+    assert not told(contested)
 
 
 def test_a_record_that_is_set_again_is_contested_at_once_and_waits_for_a_day() -> None:
@@ -61,9 +65,9 @@ def test_a_record_that_is_set_again_is_contested_at_once_and_waits_for_a_day() -
     )
     absence = (ROOT, record_text("X", less["X"]))
     lowered, raised = (there(replace(root(), inventory=each)) for each in (less, more))
-    assert remove(contested, absence, after=raised) == [] == list(contested.condition())
+    assert remove(contested, absence, after=raised) == [] == list(contested.conditions())
     remove(contested, absence, after=lowered, now=1.0)
-    assert "X (total 1, " in contested.condition()
+    assert "X (total 1, " in told(contested)
     assert contested.waiting(DAY - 1) == {absence} and not contested.waiting(DAY)
     remove(contested, after=raised, now=2 * DAY + 1)
     assert not contested.removals, "what was replaced for good is forgotten"

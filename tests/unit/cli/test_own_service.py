@@ -12,7 +12,6 @@ import pytest
 from agent.errors import InputRefused, RecordUnusable, StillUp, UnknownHost
 from agent.loop import Loop
 from agent.registry.checks import StatusChange
-from agent.reporting.reports import Report
 from agent.state.document import Document
 from agent.switching import host_status as module
 from agent.switching.host_status import HostStatus, saved_status, status_document
@@ -22,6 +21,7 @@ from computectl.reading.services import OwnService
 from computectl.shared.errors import CommandError
 from drivers.errors import DriverError
 from tests.registries import own_service, reported
+from tests.reports import report_with
 
 ROOT = "6810453c-a8bc-5a3d-9e45-d3b0f9a2d7ca"
 DISABLE = StatusChange("host1", disabled=True, reason="new disks")
@@ -61,7 +61,7 @@ def test_a_host_on_which_no_agent_ran_has_no_service(service: OwnService, tmp_pa
 def test_a_record_has_what_the_agent_has_saved(service: OwnService, tmp_path: Path) -> None:
     (tmp_path / "compute_id").write_text(f"{ROOT}\n")
     file = reported(tmp_path, roots=(ROOT,), rpc="serving")
-    file([Report("host1", driver_errors={"fake": DriverError("libvirtd is gone")})])
+    file([report_with(driver_errors={"fake": DriverError("libvirtd is gone")})])
     (record,) = service.list_services()
     assert (record.host, record.uuid, record.roots) == ("host1", ROOT, (ROOT,))
     assert (record.disabled, record.disabled_at, record.version) == (False, None, 1)

@@ -19,11 +19,13 @@ from agent.loop import Loop
 from agent.metrics import exposition
 from agent.metrics.monitoring import Facts, Measured, Monitoring, Numbers, route_of
 from agent.opts import MonitoringSettings
-from agent.reporting.reports import Check, Condition, Occasion, Report, Severity
+from agent.reporting.condition import BROKER, PART, Condition, Severity
+from agent.reporting.reports import Occasion, Report
 from agent.reporting.status import AgentStatus, NodeStatus, ServiceFacts
 from reportclient.errors import Conflict, Unreachable
 from reportclient.plan import SetTraits
 from tests.agents import Agent, Small, devices, inventory
+from tests.reports import report_with
 from tests.servers.ports import free_port
 from tests.stranger import FakePlacement
 from tests.waiting import eventually
@@ -83,9 +85,11 @@ def test_a_period_and_a_switch_are_counted_each_once() -> None:
     numbers = Numbers()
     refused = {UUID: Conflict("in use")}
     traits = SetTraits(UUID, frozenset())
-    degraded = {"libvirt pools": "no answer"}
-    numbers([Report("a", seconds=2.0, tries=3, done=(traits,), failed=refused, degraded=degraded)])
-    numbers([Report("a", Occasion.SWITCH, 0.5, failed=refused, degraded=degraded)])
+    ill = {"libvirt pools": "no answer"}
+    done = (traits,)
+    numbers([report_with("a", seconds=2.0, tries=3, done=done, failed=refused, ill=ill)])
+    switch = Occasion.SWITCH
+    numbers([report_with("a", occasion=switch, seconds=0.5, failed=refused, ill=ill)])
     assert value(numbers, "period_seconds_sum", occasion="period") == 2.0
     assert value(numbers, "period_seconds_sum", occasion="switch") == 0.5
     assert value(numbers, "replans_total") == 2
@@ -93,7 +97,7 @@ def test_a_period_and_a_switch_are_counted_each_once() -> None:
     assert value(numbers, "operations_refused_total") == 1  # it is the same one still
     assert value(numbers, "source_failures_total", source="libvirt pools") == 1
     numbers([Report("a")])
-    numbers([Report("a", failed=refused)])
+    numbers([report_with("a", failed=refused)])
     assert value(numbers, "operations_refused_total") == 2  # asked for again, refused again
 
 
@@ -148,19 +152,19 @@ def facts_of(status: AgentStatus | None) -> Numbers:
 
 
 def test_what_the_status_says_is_a_number_for_each_node() -> None:
-    draining = Condition("in use", "card", Severity.INFO)
-    ill = Condition("ECC errors", "card", Severity.DEGRADED)
+    draining = Condition("in use", "wait", "card", Severity.INFO)
+    ill = Condition("ECC errors", "repair it", "card", Severity.DEGRADED, PART)
     node = NodeStatus(
         "host1",
         ok=False,
         last_ok=50.0,
         took={"libvirt pools": 0.25},
-        conditions=(Condition("bad"), draining, draining, *[ill] * 3),
+        conditions=(Condition("bad", "act"), draining, draining, *[ill] * 3),
         reshape_pending=("libvirt",),
     )
-    service = ServiceFacts(disabled=True, reason="ticket 4711")
-    checks = Check("placement"), Check("broker", "waiting")
-    numbers = facts_of(AgentStatus("host1", 1, None, 100.0, 60.0, (node,), "1.2", service, checks))
+    broker = Condition("waiting", "wait", "broker", kind=BROKER)
+    service = ServiceFacts(disabled=True, reason="ticket 4711", conditions=(broker,))
+    numbers = facts_of(AgentStatus("host1", 1, None, 100.0, 60.0, (node,), "1.2", service))
     assert value(numbers, "node_ok", node="host1") == 0
     assert value(numbers, "last_success_timestamp_seconds", node="host1") == 50.0
     assert value(numbers, "conditions", node="host1") == 1
@@ -187,26 +191,36 @@ def test_what_the_agent_knows_is_a_number_before_any_status_is_written() -> None
 # -- probes
 
 
-def status(*wrong: Check, updated: float = 100.0) -> AgentStatus:
-    return AgentStatus("host1", 1, None, updated, 60.0, (), checks=(Check("placement"), *wrong))
+def status(*wrong: Condition) -> AgentStatus:
+    node = NodeStatus("host1", ok=True)
+    service = ServiceFacts(conditions=wrong)
+    return AgentStatus("host1", 1, None, 100.0, 60.0, (node,), service=service)
+
+
+def checks(**failed: str) -> str:
+    names = ("placement", "drivers", "hypervisor", "registry", "broker", "disk", "nodes")
+    return "".join(f"{name}: {failed.get(name, 'ok')}\n" for name in names)
+
+
+AWAY = Condition("waiting for the message broker", "wait", "broker", kind=BROKER)
 
 
 @pytest.mark.parametrize(
     ("said", "now", "healthy", "ready"),
     [
         (None, 100.0, (200, "ok\n"), (503, "no period has ended yet\n")),
-        (status(), 101.0, (200, "ok\n"), (200, "placement: ok\n")),
+        (status(), 101.0, (200, "ok\n"), (200, checks())),
         (
-            status(Check("broker", "waiting for the message broker")),
+            status(AWAY),
             101.0,
             (200, "ok\n"),
-            (503, "placement: ok\nbroker: waiting for the message broker\n"),
+            (503, checks(broker="waiting for the message broker")),
         ),
         (
             status(),
             400.0,
             (503, "stuck: no period has ended for 5 min\n"),
-            (503, "stuck: no period has ended for 5 min\nplacement: ok\n"),
+            (503, f"stuck: no period has ended for 5 min\n{checks()}"),
         ),
     ],
     ids=["starting", "well", "no broker", "stuck"],

@@ -2,10 +2,11 @@
 
 import pytest
 
-from agent.reporting.reports import Occasion, Report, with_agents_step
+from agent.reporting.condition import with_agents_step
+from agent.reporting.reports import Occasion, Report
 from reportclient.errors import AuthenticationFailed, Conflict, Forbidden, NameTaken
-from reportclient.plan import Plan
 from tests.agents import Agent, Small, inventory
+from tests.reports import report_with
 from tests.unit.test_service_switch import service_of
 
 CHILD = "00000000-0000-4000-8000-000000000001"
@@ -22,15 +23,15 @@ CHILD = "00000000-0000-4000-8000-000000000001"
 )
 def test_an_error_names_its_group_of_options_once(error: Exception, text: str) -> None:
     assert with_agents_step(error) == text
-    assert [str(each) for each in Report("host1", error=error).conditions().values()] == [text]
+    [condition] = Report("host1").with_error(error).conditions
+    assert condition.text == str(error) and condition.next_step
 
 
 @pytest.mark.parametrize(("name", "adopts"), [("host1", True), ("host1_disk", False)])
 def test_only_the_root_whose_name_is_taken_can_be_adopted(name: str, adopts: bool) -> None:
     failed = {CHILD: NameTaken("Placement already has it.")}
-    report = Report("host1", plan=Plan(names={CHILD: name}), failed=failed)
-    [condition] = report.conditions().values()
-    assert condition.text.endswith("computectl adopt host1.") is adopts
+    [condition] = report_with(failed=failed, names={CHILD: name}).conditions
+    assert condition.next_step.endswith("computectl adopt host1") is adopts
 
 
 def test_a_switch_is_no_second_period() -> None:

@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from agent.reporting.reports import Check, Condition, Occasion, Report, Severity
+from agent.reporting.condition import (
+    BROKER,
+    HYPERVISOR,
+    PLACEMENT,
+    REGISTRY,
+    Condition,
+    Severity,
+    texts_of,
+)
+from agent.reporting.reports import Occasion, Report
 from agent.reporting.status import (
     FILE_NAME,
     SERVING,
@@ -18,13 +27,14 @@ from agent.reporting.status import (
     NodeStatus,
     ServiceFacts,
     StatusFile,
-    checks,
     from_json,
 )
+from agent.service import SILENCE
 from computectl.shared.screen import Screen
 from computectl.status import ObservedStatus, ShowStatus, status_lines
 from reportclient.errors import Unreachable
 from reportclient.plan import EnsureTrait
+from tests.reports import report_with
 
 DATA = Path(__file__).parent / "data"
 PAGE = (Path(__file__).parents[3] / "docs" / "computectl.rst").read_text()
@@ -32,7 +42,7 @@ WRITTEN_BY_1 = {
     AgentStatus: {"host", "pid", "started", "updated", "interval", "nodes"},
     NodeStatus: {"node", "ok"},
     ServiceFacts: set(),
-    Check: {"name"},
+    Condition: {"text", "next_step"},
 }
 """Fields without a default: the first version had them, and every file has them."""
 
@@ -45,11 +55,11 @@ def stored() -> dict[str, Any]:
 def test_a_file_says_what_its_agent_said() -> None:
     status = from_json(stored())
     placement = "http://placement.example (internal, RegionOne)"
-    expected = ServiceFacts(True, "new disks", None, "serving", placement=placement)
+    expected = ServiceFacts(True, "new disks", "serving", placement=placement)
     assert status.service == expected
     (node,) = status.nodes
-    assert node.texts(Severity.INFO) == ["host1_pf0: draining: in use by 8d1d"]
-    assert node.texts(Severity.ERROR)[0] == "driver libvirt: no disk"
+    assert texts_of(node.conditions, Severity.INFO) == ["host1_pf0: draining: in use by 8d1d"]
+    assert texts_of(node.conditions, Severity.ERROR)[0] == "driver libvirt: no disk"
     drawn = "\n".join(status_lines(ObservedStatus(status, status.updated, alive=True), Screen()))
     for text in (
         "disabled (new disks)",
@@ -85,8 +95,8 @@ def test_a_file_of_a_later_version_is_told_from_damage() -> None:
 
 
 def test_what_is_written_is_read_again_with_every_field(tmp_path: Path) -> None:
-    report = Report("host1", Occasion.SWITCH, 0.5, 7, error=Unreachable("away"), took={"a": 1.0})
-    report = replace(report, besides=(Condition("x", "trait", Severity.WARNING, "wait"),))
+    report = Report("host1", Occasion.SWITCH, 0.5, 7, took={"a": 1.0})
+    report = report.with_error(Unreachable("away"))
     file = StatusFile(tmp_path, "host1", 60.0, lambda: 7.0, lambda: ServiceFacts(disabled=False))
     file([report])
     said = json.loads((tmp_path / FILE_NAME).read_text())
@@ -106,7 +116,7 @@ def test_every_field_of_a_node_is_filled_and_shown(one: Any, tmp_path: Path) -> 
         done=(EnsureTrait("CUSTOM_A"),),
         reshape_pending=("libvirt",),
         took={"a": 1.0},
-    )
+    ).with_error(Unreachable("away"))
     file = StatusFile(tmp_path, "host1", 60.0, lambda: 7.0)
     file([Report("host1")])
     file([report])
@@ -117,15 +127,17 @@ def test_every_field_of_a_node_is_filled_and_shown(one: Any, tmp_path: Path) -> 
 
 
 WRITTEN = AgentStatus(
-    "host1", 1, 1, 100.0, 60.0, (NodeStatus("n", ok=True),), "1.0", ServiceFacts(), (Check("a"),)
+    "host1", 1, 1, 100.0, 60.0, (NodeStatus("n", ok=True),), "1.0", ServiceFacts()
 )
+CONDITION = Condition("good", "wait", "q", Severity.WARNING)
+WRITTEN = replace(WRITTEN, service=ServiceFacts(conditions=(CONDITION,)))
 OTHERWISE: dict[type, dict[str, Any]] = {
     AgentStatus: {"host": "h2", "pid": 2, "updated": 1.0, "interval": 1.0, "nodes": ()}
-    | {"agent_version": "2.0", "service": ServiceFacts(rpc="waiting"), "checks": ()}
+    | {"agent_version": "2.0", "service": ServiceFacts(rpc="waiting")}
     | {"since": 50.0, "first_due": 300.0},
-    ServiceFacts: {"disabled": True, "reason": "why", "registry": "gone", "rpc": "waiting"}
-    | {"attached": True, "hypervisor": "libvirtd is gone", "roots": ("c0ffee",)}
-    | {"placement": "http://placement"},
+    ServiceFacts: {"disabled": True, "reason": "why", "rpc": "waiting", "attached": True}
+    | {"roots": ("c0ffee",), "placement": "http://placement"}
+    | {"conditions": (Condition("libvirtd is gone", "wait", kind=HYPERVISOR),)},
     NodeStatus: {"node": "m", "ok": False, "last_ok": 50.0, "occasion": "switch", "seconds": 3.0}
     | {
         "calls": 7,
@@ -133,8 +145,9 @@ OTHERWISE: dict[type, dict[str, Any]] = {
         "took": {"a": 1.0},
         "reshape_pending": ("d",),
     }
-    | {"conditions": (Condition("bad", "p"),)},
-    Check: {"name": "b", "text": "wrong"},
+    | {"conditions": (Condition("bad", "act", "p"),)},
+    Condition: {"text": "bad", "next_step": "act", "subject": "p", "severity": Severity.ERROR}
+    | {"kind": PLACEMENT, "uuid": "c0ffee", "since": 50.0},
 }
 """Another value for each field."""
 READ_ELSEWHERE = {"started": "tells the process from another with its pid: drivers that end"}
@@ -143,8 +156,6 @@ READ_ELSEWHERE = {"started": "tells the process from another with its pid: drive
 def shown(written: AgentStatus) -> list[Any]:
     """All that ``computectl status`` says of it, to people, programs and health checks."""
     found = []
-    if written.service != WRITTEN.service:  # as the agent writes it
-        written = replace(written, checks=(*written.checks, *checks((), written.service, ())))
     for now in (100.0, 250.0):
         status = ObservedStatus(written, now, alive=True)
         columns, rows = ShowStatus.table(ShowStatus.__new__(ShowStatus), status)
@@ -173,7 +184,8 @@ def test_every_field_changes_what_status_says(kind: type, name: str) -> None:
     elif kind is NodeStatus:
         changed = replace(WRITTEN, nodes=(replace(WRITTEN.nodes[0], **new),))
     else:
-        changed = replace(WRITTEN, checks=(replace(WRITTEN.checks[0], **new),))
+        other = replace(CONDITION, **new)
+        changed = replace(WRITTEN, service=replace(WRITTEN.service, conditions=(other,)))
     assert shown(WRITTEN) == shown(WRITTEN)
     assert shown(changed) != shown(WRITTEN), "computectl/status.py shows it"
 
@@ -189,14 +201,12 @@ def test_programs_get_the_words_and_values_of_the_file() -> None:
     columns, (row,) = ShowStatus.table(ShowStatus.__new__(ShowStatus), status)
     file = stored()
     (node,), _ = file.pop("nodes"), file.pop("version")
-    file["service"]["roots"] = []
-    later = {"since": None, "first_due": None}
     shown = {name: cell(row) for name, cell in columns.items()}
     for times in (shown, *shown["conditions"]):
         for name in {"last_ok", "updated", "since"} & times.keys():
             if times[name] is not None:
                 times[name] = datetime.fromisoformat(times[name]).timestamp()
-    assert shown == {**node, **file, **later}
+    assert shown == {**node, **file}
 
 
 def test_an_agent_that_waits_for_its_first_report_says_when_it_is(tmp_path: Path) -> None:
@@ -217,11 +227,11 @@ def test_an_agent_that_waits_for_its_first_report_says_when_it_is(tmp_path: Path
 
 def test_an_ill_device_is_no_error_and_is_named_everywhere(tmp_path: Path) -> None:
     file = StatusFile(tmp_path, "host1", 60.0, lambda: 100.0)
-    file([Report("host1", ill={"host1_gpu0": "ECC errors: reserved completely"})])
+    file([report_with(ill={"host1_gpu0": "ECC errors: reserved completely"})])
     assert file.written is not None
     seen = ObservedStatus(file.written, 100.0, alive=True)
     text = "\n".join(status_lines(seen, Screen()))
-    assert seen.well and all(check.ok for check in file.written.checks)
+    assert seen.well and not any(file.written.checks.values())
     assert "host1: reported, degraded (1 part)" in text and "host1_gpu0: ECC errors" in text
     assert file.problems() == ["host1_gpu0: ECC errors: reserved completely"]
 
@@ -229,7 +239,7 @@ def test_an_ill_device_is_no_error_and_is_named_everywhere(tmp_path: Path) -> No
 def test_a_node_that_was_not_reported_yet_says_since_when(tmp_path: Path) -> None:
     file = StatusFile(tmp_path, "host1", 60.0, lambda: 100.0)
     file.started(0.0)
-    file([Report("host1", error=Unreachable("away"))])
+    file([Report("host1").with_error(Unreachable("away"))])
     assert file.written is not None
     lines = status_lines(ObservedStatus(file.written, 400.0, alive=True), Screen())
     assert "not fully reported since compute-agent started, 5 min ago" in "\n".join(lines)
@@ -242,7 +252,9 @@ def test_who_asks_for_sources_learns_that_there_are_none() -> None:
 
 
 def test_the_problems_are_all_those_that_the_registry_does_not_know(tmp_path: Path) -> None:
-    facts = ServiceFacts(registry="no answer", rpc="waiting for the message broker")
+    registry = Condition("no answer", "wait", REGISTRY, kind=REGISTRY)
+    away = Condition("waiting for the message broker", "wait", BROKER, kind=BROKER)
+    facts = ServiceFacts(conditions=(registry, away))
     status = StatusFile(tmp_path, "host1", 60.0, lambda: 1.0, lambda: facts)
     assert not status.problems()
     broker = "broker: waiting for the message broker"
@@ -252,34 +264,32 @@ def test_the_problems_are_all_those_that_the_registry_does_not_know(tmp_path: Pa
     assert status.problems() == [], "of now, not of the last period"
     facts = now
     gone, away = {"libvirt": OSError("gone")}, Unreachable("away")
-    ill, asleep = {"gpu0": "ECC errors"}, (Condition("is asleep", "disk", Severity.WARNING),)
-    status(
-        [
-            Report("host1", driver_errors=gone, ill=ill, error=away, besides=asleep),
-            Report("host2", error=away),
-        ]
-    )
+    ill = {"gpu0": "ECC errors"}
+    first = report_with(driver_errors=gone, ill=ill, error=away)
+    asleep = Condition("is asleep", "wake it", "disk", Severity.WARNING)
+    first = replace(first, conditions=(*first.conditions, asleep))
+    status([first, Report("host2").with_error(away)])
     assert status.problems() == [broker, "driver libvirt: gone", "gpu0: ECC errors", "away"]
 
 
 def test_a_placement_that_does_not_answer_is_not_called_ok(tmp_path: Path, caplog) -> None:
     file = StatusFile(tmp_path, "host1", 60.0, lambda: 7.0)
     file([Report("host1")])
-    for why, text in (("Placement does not answer", "Placement does not answer"), (None, "")) * 2:
+    for why, text in ((SILENCE, SILENCE.text), (None, "")) * 2:
         for _ in range(2):
             file.note_silence(why)
         written = from_json(json.loads((tmp_path / FILE_NAME).read_text()))
-        assert Check("placement", text) in written.checks
+        assert written.checks["placement"] == text
     assert [record.message for record in caplog.records] == ["Placement does not answer"] * 2
-    file.note_silence("Placement does not answer")
+    file.note_silence(SILENCE)
     file([Report("host1")])  # the period has ended
-    assert file.written is not None and all(check.ok for check in file.written.checks)
+    assert file.written is not None and not any(file.written.checks.values())
 
 
 def test_an_old_status_calls_nothing_well_and_says_nothing_twice() -> None:
     away = Unreachable("no answer to PUT /x")
-    report = NodeStatus.from_report(Report("n", error=away), 50.0)
-    failed = replace(WRITTEN, nodes=(report,), checks=checks([Report("n", error=away)], FACTS, ()))
+    report = NodeStatus.from_report(Report("n").with_error(away), 50.0)
+    failed = replace(WRITTEN, nodes=(report,))
     drawn = "\n".join(status_lines(ObservedStatus(failed, 100.0, alive=True), Screen()))
     assert drawn.count("no answer to PUT /x") == 1 and "placement: see below" in drawn
     assert "compute-agent --check" in drawn and "nothing was changed" in drawn
@@ -291,6 +301,3 @@ def test_an_old_status_calls_nothing_well_and_says_nothing_twice() -> None:
         assert "was well" in drawn and ": ok" not in drawn and ": well" not in drawn
         assert not old.well
     assert "process 9 runs" in str(old.out_of_date)
-
-
-FACTS = ServiceFacts()

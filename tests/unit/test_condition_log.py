@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.reporting.narrator import Narrator
+from agent.reporting.condition import TRIES_AGAIN
+from agent.reporting.condition_log import ConditionLog
 from agent.reporting.reports import Report
 from reportclient.errors import InUse
+from tests.reports import report_with
 
 STAYS = "; what it reported before stays in Placement"
 
@@ -16,16 +18,16 @@ STAYS = "; what it reported before stays in Placement"
 def logged(caplog: pytest.LogCaptureFixture, *reports: Report) -> list[str]:
     """The lines for these reports of one node, period by period."""
     caplog.set_level(logging.INFO)
-    narrator = Narrator()
+    log = ConditionLog()
     for report in reports:
-        narrator.log_reports([report])
+        log.log_reports([report])
     return caplog.messages
 
 
 def told(caplog: pytest.LogCaptureFixture, *texts: str | None) -> list[str]:
     """The same, while a node's trouble reads so."""
     errors = ({} if text is None else {"fake": RuntimeError(text)} for text in texts)
-    return logged(caplog, *(Report("host1", driver_errors=each) for each in errors))
+    return logged(caplog, *(report_with(driver_errors=each) for each in errors))
 
 
 def test_a_trouble_is_logged_when_it_comes_changes_and_goes(caplog) -> None:
@@ -59,10 +61,10 @@ def test_a_period_that_broke_off_ends_no_other_trouble(caplog: pytest.LogCapture
     """With Placement away, nobody knows whether a name is still taken."""
     taken, away = {"u1": RuntimeError("name taken")}, RuntimeError("no answer")
     causes = [(taken, None), ({}, away), ({}, away), (taken, None), ({}, None)]
-    reports = (Report("host1", failed=failed, error=error) for failed, error in causes)
+    reports = (report_with(failed=failed, error=error) for failed, error in causes)
     assert logged(caplog, *reports) == [
-        "Node host1: u1: name taken",
-        "Node host1: no answer",
+        f"Node host1: u1: name taken; {TRIES_AGAIN}",
+        f"Node host1: no answer; {TRIES_AGAIN}",
         "Node host1: resolved: no answer",
         "Node host1: resolved: u1: name taken",
     ]
@@ -71,21 +73,20 @@ def test_a_period_that_broke_off_ends_no_other_trouble(caplog: pytest.LogCapture
 def test_what_a_broken_off_period_finds_besides_is_told(caplog: pytest.LogCaptureFixture) -> None:
     away = RuntimeError("no answer")
     errors = ({"fake": RuntimeError(text)} for text in ("no disk", "no memory"))
-    told = logged(caplog, *(Report("h", driver_errors=each, error=away) for each in errors))
-    assert told == [f"Node h: driver fake: no disk{STAYS}", "Node h: no answer"] + [
+    told = logged(caplog, *(report_with("h", driver_errors=each, error=away) for each in errors))
+    assert told == [f"Node h: driver fake: no disk{STAYS}", f"Node h: no answer; {TRIES_AGAIN}"] + [
         f"Node h: driver fake: no memory{STAYS}"
     ]
 
 
 def test_what_a_driver_has_to_do_with_is_logged_under_drivers(caplog) -> None:
-    failed = Report(
-        "host1",
+    failed = report_with(
         driver_errors={"fake": RuntimeError("no disk")},
         ill={"fake pools": "no answer"},
         failed={"u1": RuntimeError("refused")},
     )
     logged(caplog, failed, Report("host1"))
-    loggers = {record.getMessage().removesuffix(STAYS): record.name for record in caplog.records}
+    loggers = {record.getMessage().partition(";")[0]: record.name for record in caplog.records}
     assert loggers == {
         f"Node host1: {resolved}{text}": f"compute_agent.{subject}"
         for resolved in ("", "resolved: ")
@@ -98,8 +99,8 @@ def test_what_a_driver_has_to_do_with_is_logged_under_drivers(caplog) -> None:
 
 
 def test_what_ends_by_itself_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
-    draining = Report("host1", failed={"u1": InUse("in use")}, draining=frozenset({"u1"}))
-    logged(caplog, draining, Report("host1", failed={"u1": InUse("in use")}))
+    draining = report_with(draining={"u1": InUse("in use")})
+    logged(caplog, draining, report_with(failed={"u1": InUse("in use")}))
     assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]
     assert "allocation unset --provider u1" in caplog.text
 
