@@ -168,7 +168,7 @@ def check_values(conf: cfg.ConfigOpts) -> None:
     """
     with suppress(cfg.NoSuchOptError, RecursionError):  # said below
         placement.register_plugin_opts(conf)
-    groups = {name: conf[name] for name in conf._groups}  # noqa: SLF001
+    groups = {name: conf[name] for name in conf._groups}
     errors = [*_value_errors(conf, conf, DEFAULT)]
     errors += [text for name, group in groups.items() for text in _value_errors(conf, group, name)]
     if errors:
@@ -228,7 +228,7 @@ def _known_options(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
     """Return the names that a file may use for options, older ones included, by group."""
     has_all = placement.register_plugin_opts(conf)
     known = {DEFAULT: set(OF_MESSAGING)}
-    for group in (DEFAULT, *conf._groups):  # noqa: SLF001  the public names leave out older ones
+    for group in (DEFAULT, *conf._groups):
         known.setdefault(group, set())
         for option in [each["opt"] for each in _registered(conf, group).values()]:
             older = [each.name for each in option.deprecated_opts if each.group in (None, group)]
@@ -317,5 +317,5 @@ def _secrets_in(conf: cfg.ConfigOpts, path: Path) -> Iterator[tuple[str, str]]:
 
 def _registered(conf: cfg.ConfigOpts, group: str) -> Mapping[str, Any]:
     """Return the registered options of a group as oslo.config has them; empty without the group."""
-    options = conf if group == DEFAULT else conf._groups.get(group)  # noqa: SLF001
-    return {} if options is None else options._opts  # noqa: SLF001
+    options = conf if group == DEFAULT else conf._groups.get(group)
+    return {} if options is None else options._opts

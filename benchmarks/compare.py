@@ -91,7 +91,7 @@ def run_with_placement(python: str, module: str, size: tuple[int, int], *more: s
 
 def run_side(python: str, module: str, *arguments: object) -> Any:
     """Run one of these modules with an interpreter, and return the JSON that it prints."""
-    done = subprocess.run(  # noqa: S603  # our own modules
+    done = subprocess.run(  # our own modules
         [python, "-W", "ignore", "-m", f"benchmarks.{module}", *map(str, arguments)],
         cwd=REPOSITORY,
         capture_output=True,
@@ -119,7 +119,7 @@ def _installed(python: str, names: Sequence[str]) -> dict[str, str]:
     if python == sys.executable:
         return {name: metadata.version(name) for name in names}
     ask = "import sys; from importlib.metadata import version; print(*map(version, sys.argv[1:]))"
-    printed = subprocess.run(  # noqa: S603  # the interpreter that was given
+    printed = subprocess.run(  # the interpreter that was given
         [python, "-c", ask, *names], capture_output=True, text=True, check=True
     )
     return dict(zip(names, printed.stdout.split(), strict=True))

@@ -108,7 +108,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             bench = Bench(server, Path(directory_of_all))
             configurations = _configurations(options.transport_url)
             bench.start(configurations[0], "compiled", 0.0)
-            print(f"{'configuration':44} {'RSS MiB':>8} {'PSS MiB':>8} {'CPU s':>7}")  # noqa: T201
+            print(f"{'configuration':44} {'RSS MiB':>8} {'PSS MiB':>8} {'CPU s':>7}")
             for configuration in configurations:
                 for _ in range(configuration.starts):
                     measured = bench.start(configuration, configuration.name, options.settle)
@@ -125,7 +125,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _print_row(name: str, measured: Measured) -> None:
     rss, pss, cpu = measured
-    print(f"{name:44} {rss:8.1f} {pss:8.1f} {cpu:7.2f}", flush=True)  # noqa: T201
+    print(f"{name:44} {rss:8.1f} {pss:8.1f} {cpu:7.2f}", flush=True)
 
 
 def _configurations(url: str | None) -> list[Configuration]:
@@ -165,7 +165,7 @@ class Bench:
     def start(self, configuration: Configuration, name: str, settle: float) -> Measured:
         """Start an agent, measure it and stop it."""
         proxy = self._start_proxy()
-        process = subprocess.Popen(  # noqa: S603  our own module
+        process = subprocess.Popen(
             [
                 *COMMAND,
                 "--config-file",
@@ -194,7 +194,7 @@ class Bench:
 
     def load(self, reference: str) -> Measured:
         """Load nova-compute's modules and measure that: a lower bound for the running service."""
-        process = subprocess.Popen(  # noqa: S603  the interpreter that was asked for
+        process = subprocess.Popen(
             [reference, "-W", "ignore", "-c", REFERENCE],
             cwd=self.directory_of_all,
             stdin=subprocess.PIPE,

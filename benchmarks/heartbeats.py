@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--reference", metavar="PYTHON", help="interpreter with nova")
     options = parser.parse_args(argv)
     with RabbitMQ() as broker, tempfile.TemporaryDirectory() as directory:
-        print(f"{'':44} {'service':>8} {'database':>8} {'RabbitMQ':>8}   ms of CPU")  # noqa: T201
+        print(f"{'':44} {'service':>8} {'database':>8} {'RabbitMQ':>8}   ms of CPU")
         with MariaDB() as database:
             _measure_registry(options, broker, database, Path(directory))
         if options.reference:
@@ -130,7 +130,7 @@ def _measure_conductor(
     with nova.conductor() as conductor:
         command = [options.reference, "-W", "ignore", "-m", "benchmarks.nova_heartbeats"]
         numbers = [options.hosts, options.rounds, options.rate]
-        with subprocess.Popen(  # noqa: S603  the interpreter that was asked for
+        with subprocess.Popen(
             [*command, str(place / "nova.conf"), *map(str, numbers)],
             cwd=REPOSITORY,
             stdin=subprocess.PIPE,
@@ -157,7 +157,7 @@ def _measured(what: str, parts: Parts, count: int) -> Iterator[None]:
     yield
     time.sleep(SETTLE)
     costs = [1000 * (meter.cpu(pids) - before[name]) / count for name, pids in parts.items()]
-    print(f"{what:44}" + "".join(f" {cost:8.2f}" for cost in costs), flush=True)  # noqa: T201
+    print(f"{what:44}" + "".join(f" {cost:8.2f}" for cost in costs), flush=True)
 
 
 def _send(beats: Sequence[Callable[[], object]], rate: float) -> None:

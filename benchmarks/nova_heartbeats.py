@@ -31,13 +31,13 @@ def main(config: str, services: str, rounds: str, rate: str) -> None:
     api.API().wait_until_ready(admin)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         created = list(pool.map(lambda number: _created(admin, number), range(int(services))))
-        print("created", flush=True)  # noqa: T201
+        print("created", flush=True)
         sys.stdin.readline()
         began = time.monotonic()
         for number, service in enumerate(created * int(rounds)):
             time.sleep(max(0.0, began + number / float(rate) - time.monotonic()))
             pool.submit(_report, service)
-    print("reported", flush=True)  # noqa: T201
+    print("reported", flush=True)
 
 
 def _created(admin: Any, number: int) -> Any:

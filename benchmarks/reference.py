@@ -118,15 +118,13 @@ class Reference:
 
     def sees(self, trait: str) -> bool:
         """Whether the root has this trait in the client's cache."""
-        return bool(self._client._provider_tree.has_traits(ROOT, [trait]))  # noqa: SLF001
+        return bool(self._client._provider_tree.has_traits(ROOT, [trait]))
 
     def _report(self, *, startup: bool) -> None:
         node = objects.ComputeNode(uuid=ROOT, hypervisor_hostname=NODE, host=NODE)
         if not self._is_new:
-            self._tracker._remove_deleted_instances_allocations(  # noqa: SLF001
-                self._context, node, [], {}
-            )
-        self._tracker._update_to_placement(self._context, node, startup)  # noqa: SLF001
+            self._tracker._remove_deleted_instances_allocations(self._context, node, [], {})
+        self._tracker._update_to_placement(self._context, node, startup)
 
 
 def begin(url: str) -> tuple[Clock, types.SimpleNamespace]:

@@ -41,7 +41,7 @@ def measure(shape: str, size: int) -> dict[str, float]:
     shapes.report_the_same(tree)
     answers = Answers()
     client = report.SchedulerReportClient(adapter=answers)
-    client._provider_tree = tree  # noqa: SLF001
+    client._provider_tree = tree
     compare = _comparison(client)
     totals = iter(range(9, 1000))
 

@@ -70,7 +70,8 @@ def main(args: Sequence[str] | None = None) -> None:
     try:
         conf = config.load_config(arguments)
         if conf.host_keys is not None or conf.broker_users:
-            print(*config.for_hosts(conf, sys.stdin.read().split()), sep="\n")  # noqa: T201
+            lines = config.for_hosts(conf, sys.stdin.read().split())
+            sys.stdout.writelines(f"{line}\n" for line in lines)
             return
         logs.start(conf, config.PROG)
         hide_secrets(conf)

@@ -69,7 +69,7 @@ def _checked(arguments: Sequence[str]) -> int | None:
     environment = {key: it for key, it in os.environ.items() if not key.startswith("PYTEST_")}
     environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-    child = subprocess.Popen(  # noqa: S603  our own module
+    child = subprocess.Popen(
         [sys.executable, "-P", "-m", "driverkit.installed", *arguments],
         stdin=subprocess.DEVNULL,
         env=environment,

@@ -62,7 +62,7 @@ class TestDriver(DriverContract):
         command += [f"--facts={file}", f"--state-path={tmp_path}"]
         for seed in SEEDS:
             environment = {**os.environ, "PYTHONHASHSEED": seed}
-            code = subprocess.call(command, env=environment, timeout=LIMIT)  # noqa: S603  our own
+            code = subprocess.call(command, env=environment, timeout=LIMIT)
             assert code == BY_PYTEST, "a new process of the driver failed: see its output"
             lines = differences(said, json.loads(file.read_text(encoding="utf-8")))
             assert not lines, f"a new process, whose sets have another order:\n{lines}"

@@ -112,7 +112,7 @@ class DeviceDriver(ComputeDriver):
         failed: list[str] = []
         for source, listed in sources.items():
             try:
-                with provider_tree.source(source):  # silent after an error
+                with provider_tree.source(source):  # unanswered after an error
                     devices = _read(listed)
                     _refuse_twice(nodename, devices, names)
                     problems |= _write(provider_tree, nodename, devices)

@@ -55,7 +55,7 @@ class LiveProvider:
 
     @property
     def _now(self) -> Provider:
-        return self._tree.provider(self.uuid) or self._tree._removed[self.uuid]  # noqa: SLF001
+        return self._tree.provider(self.uuid) or self._tree._removed[self.uuid]
 
     @property
     def name(self) -> str:
@@ -101,7 +101,7 @@ class LiveProvider:
 
     def find(self, name_or_uuid: str) -> "LiveProvider | None":
         """Return this provider, or one below it; ``None`` if there is no such provider."""
-        found = above = self._tree._search(name_or_uuid)  # noqa: SLF001
+        found = above = self._tree._search(name_or_uuid)
         while above is not None and above.uuid != self.uuid:
             above = self._tree.provider(above.parent_uuid) if above.parent_uuid else None
         return LiveProvider(self._tree, found.uuid) if found and above else None
@@ -113,4 +113,4 @@ class LiveProvider:
 
 def live_below(tree: "ProviderTree", uuid: str | None) -> dict[str, LiveProvider]:
     """Return the providers below one, or the roots for ``None``, by UUID; read-only."""
-    return ReadOnly({each: LiveProvider(tree, each) for each in tree._children_of(uuid)})  # noqa: SLF001
+    return ReadOnly({each: LiveProvider(tree, each) for each in tree._children_of(uuid)})

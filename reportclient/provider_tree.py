@@ -61,7 +61,7 @@ class SourceClaims:
     absent_traits: dict[str, Claimed] = field(default_factory=dict)
     absent_aggregates: dict[str, Claimed] = field(default_factory=dict)
     missing: dict[str, None] = field(default_factory=dict)
-    silent: bool = False
+    unanswered: bool = False
     """Whether the source could not answer, so that its earlier claims stay."""
 
     def copy(self) -> "SourceClaims":
@@ -265,7 +265,7 @@ class ProviderTree:
         """Record the edits made inside this context as claims of the source ``name``.
 
         Inventory that other sources set on the same provider stays.  An exception in the context
-        makes the source silent; see :meth:`silent`.
+        makes the source unanswered; see :meth:`unanswered`.
         """
         self._refuse_if_closed()
         before = self._source
@@ -273,15 +273,15 @@ class ProviderTree:
         try:
             yield
         except BaseException:
-            self.claims[name].silent = True
+            self.claims[name].unanswered = True
             raise
         finally:
             self._source, self._own = before, self.claims[before]
 
-    def silent(self, name: str) -> None:
+    def unanswered(self, name: str) -> None:
         """Mark a source that could not answer: what it asserted earlier stays in Placement."""
         self._refuse_if_closed()
-        self.claims.setdefault(name, SourceClaims()).silent = True
+        self.claims.setdefault(name, SourceClaims()).unanswered = True
 
     def set_own_traits(self, name_or_uuid: str, traits: Iterable[str]) -> None:
         """Set the traits that this driver or source asserts on a provider.

@@ -70,8 +70,8 @@ class Door:
 
     def __post_init__(self) -> None:
         consumer = self.consumer
-        parse, receive = consumer._callback, consumer.callback  # noqa: SLF001
-        consumer._callback = lambda raw: self._parse(parse, raw)  # noqa: SLF001
+        parse, receive = consumer._callback, consumer.callback
+        consumer._callback = lambda raw: self._parse(parse, raw)
         consumer.callback = lambda message: self._pass_on(receive, message)
 
     def count_waiting(self, connection: Any) -> None:
@@ -135,10 +135,10 @@ class Arrivals:
 
     def __post_init__(self) -> None:
         with _private_names("malformed calls are not dropped, calls that waited not ignored"):
-            polled = self.listener._poll_style_listener  # noqa: SLF001
+            polled = self.listener._poll_style_listener
             self._connection = connection = polled.conn.connection
             compressed = polled.driver.conf.oslo_messaging_rabbit.kombu_compression is not None
-            for consumer in connection._consumers:  # noqa: SLF001
+            for consumer in connection._consumers:
                 self._doors.append(Door(consumer, check_call, self.largest, compressed))
                 if consumer.queue_name == self.queue:
                     self._doors[-1].count_waiting(connection)
@@ -152,7 +152,7 @@ class Arrivals:
         """
         consume = connection.consume
 
-        def consume_longer(timeout: float | None = None) -> None:  # noqa: ARG001
+        def consume_longer(timeout: float | None = None) -> None:
             try:
                 consume(WAKES_EVERY)
             except Exception as err:
@@ -188,9 +188,9 @@ def describe(err: Exception) -> str:
 def guard_replies(transport: Any) -> None:
     """Have ``transport`` drop malformed replies; connects to the broker."""
     with _private_names("malformed replies are not dropped"):
-        driver = transport._driver  # noqa: SLF001
-        driver._get_reply_q()  # noqa: SLF001  its name is unknown to everybody yet
-        for consumer in driver._reply_q_conn.connection._consumers:  # noqa: SLF001
+        driver = transport._driver
+        driver._get_reply_q()
+        for consumer in driver._reply_q_conn.connection._consumers:
             if not hasattr(consumer, "door"):
                 consumer.door = Door(consumer, check_reply)
 
@@ -203,8 +203,8 @@ def send(
     ``client``: what ``prepare`` returned.  ``cast`` would do the same without that time.
     """
     with _private_names("a call without an answer does not expire"):
-        message = client._make_message(context, method, arguments)  # noqa: SLF001
+        message = client._make_message(context, method, arguments)
         within, retry = client.timeout, client.retry
-        transport._send(client.target, context, message, timeout=within, retry=retry)  # noqa: SLF001
+        transport._send(client.target, context, message, timeout=within, retry=retry)
         return
     client.cast(context, method, **arguments)

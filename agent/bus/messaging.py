@@ -20,24 +20,24 @@ from oslo_config import cfg
 
 sys.modules.setdefault("eventlet", None)  # type: ignore[arg-type]  # "not there"
 
-from oslo_service import backend  # noqa: E402  without eventlet
+from oslo_service import backend
 
-from agent.bus.listener import guard_replies, send  # noqa: E402
-from agent.bus.signing import OpenAnswer, Sign  # noqa: E402
-from agent.errors import (  # noqa: E402
+from agent.bus.listener import guard_replies, send
+from agent.bus.signing import OpenAnswer, Sign
+from agent.errors import (
     CallRefused,
     NoAnswer,
     NotPermitted,
     RemoteFault,
     TransportUnavailable,
 )
-from agent.loop import in_slot  # noqa: E402
+from agent.loop import in_slot
 
 backend.init_backend(backend.BackendType.THREADING)
 
-import oslo_messaging  # noqa: E402  after the backend
-from oslo_messaging import opts as messaging_opts  # noqa: E402
-from oslo_messaging.rpc import dispatcher, server  # noqa: E402
+import oslo_messaging
+from oslo_messaging import opts as messaging_opts
+from oslo_messaging.rpc import dispatcher, server
 
 __all__ = ["RpcClient", "Target", "dispatcher", "oslo_messaging", "server", "transport"]
 

@@ -128,7 +128,7 @@ def driver_answer(
         return last
     gone = frozenset(uuid for uuid, provider in now.edits.items() if provider is None)
     owners = {source: f"{driver}/{source}" if source else driver for source in copied}
-    unanswered = frozenset(owners[it] for it, edited in copied.items() if it and edited.silent)
+    unanswered = frozenset(owners[it] for it, edited in copied.items() if it and edited.unanswered)
     answers = []
     for source, edited in copied.items():
         owner = owners[source]

@@ -2,7 +2,7 @@
 
 Nova's resource tracker does this in ``_update_to_placement``.  What a cycle calls stands below it
 in the order in which it happens; what it decides with is pure (:mod:`agent.ownership.reconcile`,
-:mod:`reportclient.diff`).
+:mod:`reportclient.plan`).
 """
 
 import copy

@@ -48,7 +48,7 @@ def add_api(app: Flask, control: Control, allowed: Allowed) -> None:
     """Add the API's routes to the application; ``allowed`` decides by caller and policy rule."""
 
     def add(method: str, path: str, answer: Callable[..., ResponseReturnValue], rule: str) -> None:
-        def view(base: str, **ids: str) -> ResponseReturnValue:  # noqa: ARG001
+        def view(base: str, **ids: str) -> ResponseReturnValue:
             if not allowed(request.environ, rule):
                 abort(403, f"Policy doesn't allow {rule} to be performed.")
             return answer(control, cast("Request", request), *ids.values())

@@ -31,7 +31,7 @@ def test_a_device_that_comes_back_has_what_others_had_set(any_placement, attache
     driver = Small(listed("card0", "card1"), [NODE])
     agent = Agent(any_placement, driver, attached=attached, verify_every=1e6).settle()
     stranger.add_trait(CARD, RACK), stranger.set_aggregates(CARD, [AGGREGATE])
-    removal = lambda tree: tree.exists(CARD) and tree.remove(CARD)  # noqa: E731
+    removal = lambda tree: tree.exists(CARD) and tree.remove(CARD)
     driver.body = removal if explicit else listed("card1")
     for _ in range(30):
         (report,) = agent.periods(60.0)

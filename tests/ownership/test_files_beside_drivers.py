@@ -48,7 +48,7 @@ def test_a_bad_file_at_the_start_keeps_additions_but_for_drivers_records(host, k
 
 def test_a_driver_never_sees_what_a_file_added(host: Host) -> None:
     shown = []
-    looks = lambda tree: shown.append((tree.data(NODE).inventory, tree.data(NODE).traits))  # noqa: E731
+    looks = lambda tree: shown.append((tree.data(NODE).inventory, tree.data(NODE).traits))
     host.says(a=both(inventory(VCPU=8), looks)).period(SOON)
     host.restart().period()
     for records, names in shown:
@@ -61,7 +61,7 @@ def test_a_trait_of_two_drivers_and_a_file_stays_while_one_of_them_says_it(
 ) -> None:
     (tmp_path / "state").mkdir()
     gold = traits("CUSTOM_GOLD")
-    without = lambda tree: tree.remove_traits(NODE, "CUSTOM_GOLD")  # noqa: E731
+    without = lambda tree: tree.remove_traits(NODE, "CUSTOM_GOLD")
     host = Host(placement, {"a": gold, "b": gold}, tmp_path / "state", tmp_path / "provider_config")
     host.write_file(entry(EVERY_ROOT, "CUSTOM_GOLD")).settled()
     host.says(a=without).settled()

@@ -150,7 +150,7 @@ def test_a_silent_source_loses_nothing_and_holds_nobody_else_up(
     host = settled_host(
         placement, {"libvirt": says(card(OLD, CUSTOM_SLOT=slots(4)), sev)}, tmp_path
     )
-    unanswered = reporting(HostReport({"FPGA": {"total": 1}}, silent=frozenset({PCI})))
+    unanswered = reporting(HostReport({"FPGA": {"total": 1}}, unanswered=frozenset({PCI})))
     if restart:
         host.restart(libvirt=unanswered)
     host.says(libvirt=unanswered).settled()
@@ -165,7 +165,7 @@ def root_of(**parts: dict[str, Any]) -> Any:
     said = {
         name: HostReport(inventory)
         if inventory is not None
-        else HostReport(silent=frozenset({name}), unchanged_classes=frozenset({"DISK_GB"}))
+        else HostReport(unanswered=frozenset({name}), unchanged_classes=frozenset({"DISK_GB"}))
         for name, inventory in parts.items()
     }
     return lambda tree: reporting(merge_reports(said, tree.data(NODE).inventory))(tree, None)

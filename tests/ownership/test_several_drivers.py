@@ -21,8 +21,8 @@ from tests.ownership.world import (
     pool,
     removes,
     settled_host,
-    silent,
     traits,
+    unanswered,
 )
 from tests.stranger import FakePlacement
 
@@ -81,7 +81,7 @@ def test_only_the_part_of_the_one_that_fails_is_frozen(placement) -> None:
 def test_a_driver_is_told_of_a_sharing_provider_that_it_is_not_shown(placement) -> None:
     shares = pool("pool", POOL, RACK, DISK_GB=8)
     told: list[bool] = []
-    looks = lambda tree: told.append(tree.has_sharing_provider("DISK_GB"))  # noqa: E731
+    looks = lambda tree: told.append(tree.has_sharing_provider("DISK_GB"))
     settled_host(placement, {"a": shares, "b": looks})
     assert all(told)
 
@@ -119,7 +119,7 @@ def test_the_host_can_do_what_one_of_its_drivers_can(placement) -> None:
 @pytest.mark.parametrize("disabled", [True, None])
 def test_no_driver_opens_a_host_that_is_closed(placement, disabled: bool | None) -> None:
     """Also while nobody can say whether it is: the last known status holds."""
-    sets_all = lambda tree: tree.update_traits(NODE, ["CUSTOM_A"])  # noqa: E731
+    sets_all = lambda tree: tree.update_traits(NODE, ["CUSTOM_A"])
     host = Host(placement, {"host": whole_root(VCPU=8), "cards": sets_all})
     host.nodes.period(0.0, disabled=True)
     (report,) = host.nodes.period(600.0, disabled=disabled)
@@ -150,9 +150,9 @@ def test_the_allocations_are_passed_only_to_the_driver_that_needs_them(placement
 
     settled_host(placement, {"gpus": whole_root(VGPU=4), "cards": whole_root(FPGA=2)}, tmp_path)
     consumer = placement.stranger.put_allocation({ROOT: {"VGPU": 1, "FPGA": 1}})
-    host = Host(placement, {"gpus": silent, "cards": silent}, tmp_path)
+    host = Host(placement, {"gpus": unanswered, "cards": unanswered}, tmp_path)
     for name, body in (("gpus", needs_reshape), ("cards", needs_none)):
-        ask = lambda tree, _, allocations=None, body=body: body(tree, allocations)  # noqa: E731
+        ask = lambda tree, _, allocations=None, body=body: body(tree, allocations)
         host.named[name].update_provider_tree = ask
     report = host.period()
     assert report.ok, report.texts()
@@ -195,9 +195,9 @@ def totals(placement: FakePlacement) -> dict[str, int]:
 
 
 def test_a_driver_that_never_answers_keeps_the_start_of_no_other_open(placement, tmp_path) -> None:
-    silent = Moving("CUSTOM_SILENT", "CUSTOM_AWAKE", ready=False)
+    unanswered = Moving("CUSTOM_SILENT", "CUSTOM_AWAKE", ready=False)
     other = Moving("CUSTOM_OLD", "CUSTOM_NEW")
-    agent = Agent(placement, named={"silent": silent, "other": other}, state=tmp_path)
+    agent = Agent(placement, named={"unanswered": unanswered, "other": other}, state=tmp_path)
     agent.period()
     consumer = placement.stranger.put_allocation({ROOT: {"CUSTOM_OLD": 1}})
 
@@ -206,7 +206,7 @@ def test_a_driver_that_never_answers_keeps_the_start_of_no_other_open(placement,
     assert report.reshape_pending == ("other",)
     assert totals(placement) == {"CUSTOM_OLD": 4}
 
-    silent.ready = True
+    unanswered.ready = True
     assert agent.period().reshape_pending == ("other",)
     assert totals(placement) == {"CUSTOM_OLD": 4, "CUSTOM_SILENT": 4}
     agent.restart().settled()
@@ -229,15 +229,15 @@ def test_a_driver_that_starts_late_may_still_reshape(placement, tmp_path) -> Non
     assert held == {"CUSTOM_OLD": 1, "CUSTOM_READY": 1}
 
 
-@pytest.mark.parametrize("silent", [False, True])
+@pytest.mark.parametrize("unanswered", [False, True])
 def test_a_reshape_that_fails_after_others_have_started_ends_no_agent(
-    placement, tmp_path, silent: bool
+    placement, tmp_path, unanswered: bool
 ) -> None:
     """Also days later, and by the first answer of a driver."""
     first, other = Moving("CUSTOM_FIRST", "CUSTOM_X"), Moving("CUSTOM_OLD", "CUSTOM_NEW")
     agent = Agent(placement, named={"first": first, "other": other}, state=tmp_path).settle()
     agent.restart()
-    first.ready = not silent
+    first.ready = not unanswered
     agent.period()
     first.ready = first.moves = first.gives_up = True
     agent.tracker.rules = replace(agent.rules, reshape_when_running=True)
@@ -261,7 +261,7 @@ def device(tree: Any) -> None:
 
 @pytest.mark.parametrize("order", ["ab", "ba"])
 def test_a_provider_that_another_driver_removes_stays_whole(placement, order: str) -> None:
-    bodies: dict[str, Body] = {"a": device, "b": silent}
+    bodies: dict[str, Body] = {"a": device, "b": unanswered}
     host = settled_host(placement, {name: bodies[name] for name in order})
     before = host.everything()
     report = host.says(b=removes("port", "card")).period(SOON)
@@ -307,8 +307,8 @@ def test_a_driver_whose_answer_is_refused_keeps_its_part_and_stops_nobody(
 
 def test_a_driver_under_a_new_name_has_what_it_had_under_the_old_one(placement, tmp_path) -> None:
     said = both(inventory(FPGA=2), child("card", CUSTOM_SLOT=4), traits("CUSTOM_B"))
-    Host(placement, {"a": silent, "b": said}, tmp_path).settled()
-    host = Host(placement, {"a": silent, "renamed": said}, tmp_path)
+    Host(placement, {"a": unanswered, "b": said}, tmp_path).settled()
+    host = Host(placement, {"a": unanswered, "renamed": said}, tmp_path)
     report = host.period()
     assert report.ok and not report.done, "not removed and made again"
     assert host.totals() == {"FPGA": 2} and host.totals("card") == {"CUSTOM_SLOT": 4}
@@ -348,9 +348,9 @@ def test_a_pool_of_a_driver_that_left_goes_once_nobody_uses_it(placement, tmp_pa
 
 def test_an_aggregate_that_a_driver_only_repeats_stays_another_services(placement) -> None:
     """It set what was there already, as drivers do that read, add and set."""
-    reads = lambda tree: tree.update_aggregates(NODE, {*tree.data(NODE).aggregates, RACK})  # noqa: E731
-    only = lambda tree: tree.update_aggregates(NODE, [RACK])  # noqa: E731
-    host = settled_host(placement, {"a": reads, "b": silent})
+    reads = lambda tree: tree.update_aggregates(NODE, {*tree.data(NODE).aggregates, RACK})
+    only = lambda tree: tree.update_aggregates(NODE, [RACK])
+    host = settled_host(placement, {"a": reads, "b": unanswered})
     host.stranger.set_aggregates(ROOT, [RACK, THEIRS])
     host.settled()
     host.says(a=only).period()
@@ -365,7 +365,7 @@ def test_a_driver_that_drops_an_aggregate_drops_its_own_only(placement) -> None:
 
 
 def test_a_refused_removal_is_repeated_though_another_driver_is_not_ready(placement) -> None:
-    host = settled_host(placement, {"a": traits("CUSTOM_A"), "b": silent})
+    host = settled_host(placement, {"a": traits("CUSTOM_A"), "b": unanswered})
     host.says(a=lambda tree: tree.update_traits(NODE, []), b=fails)
     placement.fail_next("PUT", "/traits$", errors.Forbidden("403"))
     host.period()
@@ -374,7 +374,7 @@ def test_a_refused_removal_is_repeated_though_another_driver_is_not_ready(placem
 
 
 def test_a_drained_device_comes_back_though_another_driver_is_not_ready(placement) -> None:
-    host = settled_host(placement, {"a": child("card", CUSTOM_SLOT=4), "b": silent})
+    host = settled_host(placement, {"a": child("card", CUSTOM_SLOT=4), "b": unanswered})
     host.stranger.put_allocation({host.uuid("card"): {"CUSTOM_SLOT": 1}})
     host.says(a=removes("card")).period()
     assert host.reserved("card") == {"CUSTOM_SLOT": 4}

@@ -88,7 +88,7 @@ def removes(*providers: str) -> Body:
     return body
 
 
-def silent(tree: Any) -> None:
+def unanswered(tree: Any) -> None:
     """Has nothing to say."""
 
 

@@ -10,30 +10,30 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 WHOLE = ("computectl", "compute_registry", "driverkit", "reportclient")
 """Packages that are one room; of the others each folder is one."""
 LINES = {
-    "agent": 1_985,
-    "agent/bus": 1_050,
-    "agent/metrics": 566,
-    "agent/nodes": 867,
-    "agent/ownership": 1_489,
-    "agent/period": 1_013,
-    "agent/provider_config": 518,
-    "agent/registry": 1_164,
-    "agent/reporting": 1_311,
-    "agent/state": 725,
-    "agent/switching": 1_143,
-    "compute_registry": 2_747,
-    "computectl": 5_018,
-    "driverkit": 1_891,
+    "agent": 2_185,
+    "agent/bus": 1_003,
+    "agent/metrics": 492,
+    "agent/nodes": 843,
+    "agent/ownership": 1_526,
+    "agent/period": 1_131,
+    "agent/provider_config": 499,
+    "agent/registry": 949,
+    "agent/reporting": 1_339,
+    "agent/state": 690,
+    "agent/switching": 1_158,
+    "compute_registry": 2_764,
+    "computectl": 4_996,
+    "driverkit": 1_893,
     "drivers": 2_376,
-    "drivers/libvirt": 5_422,
-    "reportclient": 7_938,
+    "drivers/libvirt": 5_424,
+    "reportclient": 7_716,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30
 """So many lines fewer are not yet a lower number."""
-QUIET, CHANGED = "27 files and 116 functions", "37 files and 261 functions"
+QUIET, CHANGED = "24 files and 121 functions", "31 files and 228 functions"
 """What a quiet period passes, and one with one changed inventory."""
-SWITCH = "12 files and 60 functions"
+SWITCH = "11 files and 54 functions"
 """What disabling a root passes whose view is certain."""
 
 

@@ -131,7 +131,7 @@ class NodeDevices:
         """Return the providers of both kinds of devices; a device has one kind."""
         sources, on_root = frozenset({PCI, MDEV}), frozenset({VGPU} if self.mdev.types else ())
         if answer is None:
-            return HostReport(silent=sources, unchanged_classes=on_root)
+            return HostReport(unanswered=sources, unchanged_classes=on_root)
         # Of devices with one address the first by name is used.
         by_name = sorted(answer.devices, key=lambda device: device.name, reverse=True)
         devices = [*{device.address or device.name: device for device in by_name}.values()]

@@ -106,7 +106,9 @@ class MemoryEncryption:
     def build_report(self, answer: EncryptionAnswer | None, context: ReportContext) -> HostReport:
         """Return the providers; SEV's inventory and trait are removed from the root."""
         if answer is None:
-            return HostReport(unchanged_classes=frozenset({CONTEXT}), silent=frozenset({self.name}))
+            return HostReport(
+                unchanged_classes=frozenset({CONTEXT}), unanswered=frozenset({self.name})
+            )
         counts = _sev_counts(answer)
         problem = "this host can't encrypt memory with SEV" if SEV not in counts else None
         notes = {OPTION: _limit_problem(self.sev_limit, counts.get(SEV), problem)}

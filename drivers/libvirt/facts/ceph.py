@@ -70,7 +70,7 @@ def output(command: Sequence[str], within: float) -> str:
     """
     shown = f"`{shlex.join(command)}`"
     try:
-        process = subprocess.Popen(  # noqa: S603  # the options of this file are the operator's
+        process = subprocess.Popen(  # the options of this file are the operator's
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -194,7 +194,7 @@ class Disk:
             return HostReport(
                 traits=traits,
                 notes=notes,
-                silent=frozenset({self.name}),
+                unanswered=frozenset({self.name}),
                 unchanged_classes=frozenset({DISK_GB}),
             )
         amounts, policy = {DISK_GB: answer.size // GIB}, self.policy

@@ -301,4 +301,4 @@ def _unchanged(node: str, current: Observed, notes: Mapping[str, str]) -> HostRe
     of_root = current.get(node, {}).items()
     root = {name: record for name, record in of_root if name in {VCPU, PCPU} or _is_memory(name)}
     cells = _cells(node, dict(sorted(current.items())))
-    return HostReport(root, cells, notes=notes, silent=frozenset({CELLS}))
+    return HostReport(root, cells, notes=notes, unanswered=frozenset({CELLS}))

@@ -59,7 +59,7 @@ class Pmem:
         """Return the number of namespaces of each label."""
         if answer is None:
             return HostReport(
-                unchanged_classes=frozenset(self.labels), silent=frozenset({self.name})
+                unchanged_classes=frozenset(self.labels), unanswered=frozenset({self.name})
             )
         counts = {key: len(answer.intersection(names)) for key, names in self.labels.items()}
         inventory = {key: record(count, 0) for key, count in counts.items() if count}

@@ -81,8 +81,8 @@ def write_report(
             tree.remove(uuid, missing=True)
         else:  # another service has a provider below it: it has to stay, without inventory
             tree.update_inventory(uuid, {})
-    for source in report.silent:
-        tree.silent(source)
+    for source in report.unanswered:
+        tree.unanswered(source)
     if must_wait:
         classes = sorted({name for move in transfers for name in move.classes})
         ends = first_few(sorted({name for move in transfers for name in move.targets}))
@@ -113,7 +113,7 @@ def _recognised(
     """Return the UUIDs of the reported children by name, of those to be created too.
 
     And this driver's and Nova's children to be removed, children first, since nothing reports them;
-    those that are incomplete, or of a silent or incomplete source, stay.  Their names have the
+    those that are incomplete, or of an unanswered or incomplete source, stay.  Their names have the
     host's current name.
     """
     children = {}
@@ -130,7 +130,7 @@ def _recognised(
             uuids[name] = tree.data(name).uuid
         else:
             uuids[name] = own if tree.exists(own) else renamed.get(name, own)
-    incomplete, used = report.silent | report.incomplete, {*uuids.values()}
+    incomplete, used = report.unanswered | report.incomplete, {*uuids.values()}
     left = (child for uuid, child in children.items() if uuid not in used)
     return uuids, [it for it in left if not incomplete & {it.name, *sources_of(it.name)}]
 

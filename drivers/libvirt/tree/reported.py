@@ -67,7 +67,7 @@ class HostReport:
     """Report of one fact, or of all of them, on a host.
 
     ``inventory`` is the root's; ``sources`` are those that assert it, and ``source_by_class`` has
-    the one of each class, ``HOST`` where it is missing; each source can be silent alone.
+    the one of each class, ``HOST`` where it is missing; each source can be unanswered alone.
     ``unchanged_classes`` stay on the root as in Placement, since they are unknown.
 
     ``cells`` are the NUMA cells by libvirt's number, empty where they are not providers;
@@ -77,8 +77,8 @@ class HostReport:
 
     ``notes`` are problems by their subject; ``warnings`` are about what works, but not well.
 
-    ``silent`` sources have not answered since the start: what they asserted before stays, and what
-    the report has of them is as in Placement.  ``incomplete`` has the sources that lack a
+    ``unanswered`` sources have not answered since the start: what they claimed before stays, and
+    what the report has of them is as in Placement.  ``incomplete`` has the sources that lack a
     part, of whose providers none is removed, and the names of other providers that stay.
     """
 
@@ -88,7 +88,7 @@ class HostReport:
     traits: Mapping[str, bool] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
     warnings: Sequence[str] = ()
-    silent: frozenset[str] = frozenset()
+    unanswered: frozenset[str] = frozenset()
     incomplete: frozenset[str] = frozenset()
     unchanged_classes: frozenset[str] = frozenset()
     sources: Sequence[str] = (HOST,)
@@ -112,7 +112,7 @@ def merge_reports(parts: Mapping[str, HostReport], current: Records) -> HostRepo
         _merged(part.traits for part in parts.values()),
         _merged(part.notes for part in parts.values()),
         tuple(warning for part in parts.values() for warning in part.warnings),
-        frozenset().union(*(part.silent for part in parts.values())),
+        frozenset().union(*(part.unanswered for part in parts.values())),
         frozenset().union(*(part.incomplete for part in parts.values())),
         sources=tuple(parts),
         source_by_class=source_by_class,

@@ -61,12 +61,12 @@ def test_a_copy_has_what_was_said_and_goes_its_own_way() -> None:
     tree = ProviderTree(FULL)
     with tree.source("pci"):
         tree.update_inventory(DEVICE, {"VCPU": {"total": 8}})
-    tree.silent("mdev")
+    tree.unanswered("mdev")
     other = copy.deepcopy(tree)
-    assert other.claims == tree.claims and other.claims["mdev"].silent
+    assert other.claims == tree.claims and other.claims["mdev"].unanswered
     with other.source("pci"):
         other.update_inventory(DEVICE, {})
-    other.silent("net")
+    other.unanswered("net")
     assert tree.claims["pci"].classes[DEVICE] == names("VCPU")
     assert "net" not in tree.claims
 
@@ -120,7 +120,7 @@ def test_each_source_denies_names_and_only_the_driver_removes_providers() -> Non
 
 def test_a_source_beside_a_silent_one_is_reported() -> None:
     tree = ProviderTree(FULL)
-    tree.silent("pci")
+    tree.unanswered("pci")
     with tree.source("mdev"):
         tree.update_inventory(DEVICE, {"VCPU": {"total": 8}})
     said = driver_answer(ONE, tree, Ledger())

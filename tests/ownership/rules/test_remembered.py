@@ -39,7 +39,7 @@ def name_a_source(tree: ProviderTree) -> None:
 
 def fall_silent(tree: ProviderTree) -> None:
     same(tree)
-    tree.silent("pci")
+    tree.unanswered("pci")
 
 
 def adopt(tree: ProviderTree) -> None:

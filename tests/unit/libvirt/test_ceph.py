@@ -110,7 +110,7 @@ FAILURES = {
         'echo "some warning" >&2; echo "[errno 13] RADOS permission denied" >&2; exit 13',
         r"failed with exit code 13: \[errno 13\] RADOS permission denied; run it as this agent's",
     ),
-    "silent": ("exit 1", "failed with exit code 1: no message; run it"),
+    "unanswered": ("exit 1", "failed with exit code 1: no message; run it"),
     "garbage": ("echo GLOBAL:", rf"{NOTHING}, but 'GLOBAL:\\n': check that"),
     "not-utf8": (r"printf '\377'", NOTHING),
     "empty": ("", NOTHING),

@@ -93,7 +93,7 @@ class Mute:
 
 @pytest.mark.parametrize("name", [name for name in FACTS if name != "host"])
 def test_a_fact_that_was_never_told_takes_nothing_away(name, tmp_path):
-    """It says nothing, or that it is silent; the host's name and CPUs are another matter."""
+    """It says nothing, or that it is unanswered; the host's name and CPUs are another matter."""
     mute = Mute(tmp_path)
     fact = facts(labels={"CUSTOM_PMEM_NAMESPACE_A": ("ns0",)})[name]
     sources = Sources(mute.host)
@@ -101,8 +101,8 @@ def test_a_fact_that_was_never_told_takes_nothing_away(name, tmp_path):
     answer = fact.query_host(sources)
     said = fact.build_report(answer, ReportContext(NODE, document))
     assert not said.inventory and not said.children
-    assert said.silent or name in ONLY_TRAITS, (
-        "a fact with inventory says that it is silent; one with traits alone stands in ONLY_TRAITS"
+    assert said.unanswered or name in ONLY_TRAITS, (
+        "a fact with inventory says that it is unanswered; one with traits alone stands in ONLY_TRAITS"
     )
     mute.host.close()
 

@@ -76,7 +76,7 @@ def test_a_closed_tree_can_be_read_and_copied_but_not_edited(tree, change: str) 
         lambda: CHANGES[change](tree, "pf"),
         lambda: tree.new_root("cn3", NOBODY),
         lambda: tree.populate_from_iterable([]),
-        lambda: tree.silent("source"),
+        lambda: tree.unanswered("source"),
         lambda: tree.source("source").__enter__(),
     ]
     for edit in edits:
