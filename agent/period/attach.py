@@ -20,7 +20,7 @@ A child that is reported again meanwhile returns to its place.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from agent.ownership.answers import Answer, Answers
 from agent.ownership.ledger import ADOPTED, AGENT, STATUS, Claims, Ledger
@@ -35,6 +35,18 @@ from agent.period.traits import AgentTraits
 from reportclient.model import Provider
 from reportclient.plan import DeleteProvider, Plan
 from reportclient.snapshot import Snapshot
+
+
+class Options(Protocol):
+    """The options of :class:`agent.period.rules.Rules` that decide here."""
+
+    @property
+    def attached(self) -> bool:
+        """Whether another service owns the roots."""
+
+    @property
+    def child_wait(self) -> float | None:
+        """Seconds before a child outside the tree is deleted; ``None`` to keep it."""
 
 
 class RootAwaited(Exception):
@@ -97,7 +109,7 @@ class OwnRoot:
         return traits.added_to(answers, observed)
 
     def with_next_steps(
-        self, observed: Snapshot, desired: Snapshot, wait: float | None, now: float
+        self, observed: Snapshot, desired: Snapshot, options: Options, now: float
     ) -> Snapshot:
         """Return ``desired`` with the next step of each child that would be deleted."""
         return desired
@@ -161,14 +173,15 @@ class AttachedRoot(OwnRoot):
         return answers.with_answer((own,), frozenset({AGENT, STATUS}))
 
     def with_next_steps(
-        self, observed: Snapshot, desired: Snapshot, wait: float | None, now: float
+        self, observed: Snapshot, desired: Snapshot, options: Options, now: float
     ) -> Snapshot:
         """Return ``desired`` with the next step of each child that would be deleted.
 
         ``observed`` is as Placement has it, so a step follows only after the one before was
-        acknowledged.  ``now`` is in seconds of a monotonic clock, ``wait`` the seconds after which
-        no copy of the tree has a child outside; with ``None`` it stays in the tree, empty.
+        acknowledged.  ``now`` is in seconds of a monotonic clock.  After ``child_wait`` no
+        copy of the tree has a child outside; with ``None`` it stays in the tree, empty.
         """
+        wait = options.child_wait
         self.since = {it.uuid: self.since.get(it.uuid, now) for it in children_outside(observed)}
         for child in [child for child in observed.walk() if child.uuid not in desired]:
             parent, is_leaf = child.parent_uuid, not list(observed.children(child.uuid))
@@ -185,6 +198,11 @@ class AttachedRoot(OwnRoot):
     def with_seen(self, ledger: Ledger, root: Provider | None) -> Ledger:
         """Return the ledger with them: what the owner removes later is not set again."""
         return ledger.seen_on(root)
+
+
+def root_rules(options: Options) -> OwnRoot:
+    """Return the rules for one root: those of attach mode, or of a root of the agent's own."""
+    return AttachedRoot() if options.attached else OwnRoot()
 
 
 def children_outside(snapshot: Snapshot) -> Iterator[Provider]:

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from agent.period.attach import AttachedRoot, OwnRoot
 from reportclient.schedule import Times
 
 
@@ -24,10 +23,6 @@ class Rules(Times):
     """Whether another service owns the roots (attach mode)."""
     remove_child_after: float | None = 900.0
     """Seconds between taking a child out of another service's tree and deleting it."""
-
-    def root_rules(self) -> OwnRoot:
-        """Return the rules for one root: those of attach mode, or of a root of the agent's own."""
-        return AttachedRoot() if self.attached else OwnRoot()
 
     @property
     def node_wait(self) -> float | None:

@@ -25,7 +25,7 @@ from agent.ownership.ledger import ADOPTED, DRIVER, FILES, NOVA_COMPUTE, Ledger,
 from agent.ownership.placing import freeing_names
 from agent.ownership.policy import DISABLED, ContestedNames, Policy
 from agent.ownership.reconcile import Absence, Reconciled, reconcile
-from agent.period.attach import OwnRoot, delete_orphans, root_awaited
+from agent.period.attach import OwnRoot, delete_orphans, root_awaited, root_rules
 from agent.period.rules import Rules
 from agent.period.traits import (
     CAPABILITY_TRAITS,
@@ -149,7 +149,7 @@ class Tracker:
     """Providers that nothing here reported in the period before."""
 
     def __post_init__(self) -> None:
-        self.root_rules = self.rules.root_rules()
+        self.root_rules = root_rules(self.rules)
 
     @property
     def uuid(self) -> str:
@@ -398,8 +398,7 @@ class Tracker:
         reconciled = self.last.result_of("all", reconcile, observed, ledger, answers, policy)
         is_set = partial(reconciled.is_set, answers)
         desired = self.view.with_drained(reconciled.desired, is_set)
-        wait = self.rules.child_wait
-        desired = self.root_rules.with_next_steps(observed, desired, wait, now)
+        desired = self.root_rules.with_next_steps(observed, desired, self.rules, now)
         return replace(reconciled, desired=desired, problems=(*reconciled.problems, *problems))
 
     def _with_files_and_agent(
@@ -657,11 +656,14 @@ class DriverQueries:
 
     def _tree(self, owner: str, so_far: Answers) -> ProviderTree:
         """Return the tree for a driver, with the answers of the drivers before it."""
-        tree = ProviderTree(self.observed)
-        if not tree.exists(self.policy.root):
-            tree.new_root(self.node, self.policy.root)
-        tree.rename(self.policy.root, self.node)
-        whole, ledger, result_of = tree.freeze(), self.ledger, self.last.result_of
+        whole, ledger, result_of = self.observed, self.ledger, self.last.result_of
+        root = whole.get(self.policy.root)
+        if root is None or root.name != self.node:
+            tree = ProviderTree(whole)
+            if root is None:
+                tree.new_root(self.node, self.policy.root)
+            tree.rename(self.policy.root, self.node)
+            whole = tree.freeze()
         if so_far.in_order:
             waiting = frozenset(so_far.order) - so_far.answered()
             before = replace(so_far, waiting=waiting)

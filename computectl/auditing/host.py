@@ -12,6 +12,7 @@ from itertools import groupby
 from agent.errors import UnknownHost
 from agent.ownership.ledger import Ledger, joined
 from agent.ownership.policy import DISABLED
+from agent.period.attach import root_rules
 from agent.period.traits import tag_of
 from agent.provider_config.answer import files_answer
 from agent.provider_config.entries import Entries
@@ -98,7 +99,7 @@ class HostAudit:
             self.audit.unknown[OWNERSHIP] = f"this host has no ledger of the root {root}"
             return
         settings = self.session.settings
-        policy, path = settings.rules.root_rules().policy(root), settings.state_path
+        policy, path = root_rules(settings.rules).policy(root), settings.state_path
         files = ProviderFiles.from_location(settings.provider_config, path, writing=False)
         files.load_files()
         entries = files.entries or Entries()

@@ -52,7 +52,9 @@ def test_the_next_step(inventory, aggregates, parent, is_leaf, outside_for, wait
     observed = Snapshot.build([Provider(THEIRS, NODE), child, *below])
     since = {} if outside_for is None else {CARD: 10_000.0 - outside_for}
     leaving = AttachedRoot(since)
-    desired = leaving.with_next_steps(observed, observed.with_changes({CARD: None}), wait, 10_000.0)
+    rules = Rules(owner_traits=(), remove_child_after=wait, verify_every=1.0)
+    without = observed.with_changes({CARD: None})
+    desired = leaving.with_next_steps(observed, without, rules, 10_000.0)
     if after == "deleted":
         assert CARD not in desired
     else:
