@@ -129,7 +129,7 @@ def _adopt_below(session: Session, listed: Listed, api: API) -> Adopted:
         saved = session.saved_root(root, writing=True)
         saved.load()
         ledger = saved.ledger
-        if not ledger.begun:
+        if not ledger.known:
             raise CommandError(
                 f"{state_path} has no ledger of the root {root} yet",
                 "run compute-agent --once first, then adopt the provider",

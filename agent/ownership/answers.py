@@ -22,8 +22,8 @@ class Reported(NamedTuple):
 class Answer:
     """What one owner claims, by provider UUID, and what it removes.
 
-    ``removed`` are the providers that the owner removed by name, ``gone`` those and all below
-    them, ``adopted`` those that it takes over from another service.  ``absent`` are traits and
+    ``removed`` are the providers that the owner removed by name, ``all_removed`` those and all
+    below them, ``adopted`` those that it takes over from another service.  ``absent`` are traits and
     aggregates that it reports absent, by provider: see :mod:`agent.ownership.reconcile`.
     ``places`` has the file and line of each claim of a provider file, by provider and name.
     """
@@ -31,7 +31,7 @@ class Answer:
     owner: str
     reported: Mapping[str, Reported] = field(default_factory=dict)
     removed: frozenset[str] = frozenset()
-    gone: frozenset[str] = frozenset()
+    all_removed: frozenset[str] = frozenset()
     sets_inventory: frozenset[str] = frozenset()
     """Providers whose inventory the owner set, be it to none."""
     adopted: frozenset[str] = frozenset()
@@ -166,7 +166,7 @@ def driver_answer(
                 owner,
                 reported,
                 removed=NOTHING if source else gone - now.removed_below,
-                gone=NOTHING if source else gone,
+                all_removed=NOTHING if source else gone,
                 sets_inventory=frozenset(edited.classes),
                 adopted=frozenset(edited.adopted),
                 missing=frozenset(edited.missing),

@@ -32,7 +32,7 @@ STATUS = "agent/status"
 """The agent as owner of COMPUTE_STATUS_DISABLED: without an answer while the status is unknown."""
 FILES = "files"
 NOVA_COMPUTE = "nova-compute"
-"""The nova-compute that this agent replaced: see ``Policy.takes_over``."""
+"""The nova-compute that this agent replaced: see ``Policy.replaces_nova``."""
 ADOPTED = "adopted"
 """Owner of providers that an operator adopted (``computectl adopt``).  It never claims anything:
 an adopted provider is removed once all drivers have answered and none has reported it."""
@@ -118,15 +118,15 @@ class Removed(NamedTuple):
 class Ledger:
     """The claims of all owners in one root's tree; ``claims`` is by provider UUID.
 
-    ``seen`` are this agent's traits on another service's root that Placement has had.  ``begun``
-    is false if no ledger was saved for this root yet, or it was lost: owners may then own claims
+    ``accepted`` are this agent's traits on another service's root that Placement has had.
+    ``known`` is false if no ledger was saved for this root yet, or it was lost: owners may then own claims
     that are not recorded here.  ``removed`` are the claims that were removed, by provider UUID.
     ``leaving`` are the providers that nothing here reported in the last period.
     """
 
     claims: Mapping[str, ClaimsByOwner] = field(default_factory=dict)
-    seen: frozenset[str] = NOTHING
-    begun: bool = False
+    accepted: frozenset[str] = NOTHING
+    known: bool = False
     removed: Mapping[str, Removed] = field(default_factory=dict)
     leaving: frozenset[str] = NOTHING
 
@@ -170,12 +170,12 @@ class Ledger:
         """Return the classes of this agent's provider that none of its owners claims."""
         return self.others_on(provider).classes
 
-    def seen_on(self, root: Provider | None) -> "Ledger":
+    def with_accepted(self, root: Provider | None) -> "Ledger":
         """Return the ledger with the claimed traits that ``root``, another service's, has now."""
         if root is None:
             return self
-        ours = joined(self.claims_on(root.uuid).values()).traits & root.traits
-        return replace(self, seen=self.seen | ours)
+        own = joined(self.claims_on(root.uuid).values()).traits & root.traits
+        return replace(self, accepted=self.accepted | own)
 
     def adding(self, owner: str, uuid: str, claims: Claims) -> "Ledger":
         """Return the ledger with claims of one owner added."""
@@ -220,11 +220,11 @@ class Ledger:
         for uuid in (uuid for uuid in self.changed_since(before) if uuid != theirs):
             row = before.claims_on(uuid).items()
             held = joined(held for owner, held in row if driver_of(owner) != AGENT)
-            gone = held.joined(removed.pop(uuid, Removed(None, NONE)).claims)
-            gone = gone.without(gone.within(view.snapshot.get(uuid)))
-            gone = gone.without(joined(self.claims_on(uuid).values()))
-            if gone != NONE:
-                removed[uuid] = Removed(view.generations.get(uuid), gone)
+            absent = held.joined(removed.pop(uuid, Removed(None, NONE)).claims)
+            absent = absent.without(absent.within(view.snapshot.get(uuid)))
+            absent = absent.without(joined(self.claims_on(uuid).values()))
+            if absent != NONE:
+                removed[uuid] = Removed(view.generations.get(uuid), absent)
         removed = dict(islice(removed.items(), max(0, len(removed) - MOST_REMOVED), None))
         return self if removed == self.removed else replace(self, removed=removed)
 

@@ -89,11 +89,11 @@ def _disallowed(
         now = None if named is None or named.uuid in free else _now(observed, changes, named.uuid)
         holder = now.uuid if now is not None and now.name == new.name else first
         root: Provider | None = new
-        seen = set[str]()
+        passed = set[str]()
         while root is not None and root.parent_uuid is not None:
-            seen.add(root.uuid)
+            passed.add(root.uuid)
             above = root.parent_uuid
-            root = None if above in seen else _now(observed, changes, above)
+            root = None if above in passed else _now(observed, changes, above)
         if root is None:  # an ancestor is missing, or is below the provider
             yield new, "not created: its parent was not created"
         elif root.uuid in policy.foreign:

@@ -153,7 +153,7 @@ class Policy:
     root: str
     foreign: frozenset[str] = frozenset()
     """UUIDs of sharing providers that another service created."""
-    takes_over: bool = False
+    replaces_nova: bool = False
     """Whether nova-compute reported the root until now: the root looks so, and this agent has never
     run with this state directory."""
     repeats_only: bool = False
@@ -213,7 +213,7 @@ class Policy:
         uuid, is_root = before.uuid, before.parent_uuid is None or before.uuid == self.root
         if uuid in self.foreign:
             why = "not changed: sharing provider of another service"
-        elif is_root or not ledger.begun or ledger.is_ours(uuid):  # unknown without a ledger
+        elif is_root or not ledger.known or ledger.is_ours(uuid):  # unknown without a ledger
             return reported, []
         else:
             why = (
@@ -263,7 +263,7 @@ class AttachedPolicy(Policy):
         # A trait that the root had before is its owner's, also if a driver claims it.
         held = ledger.claims_of(before.uuid, owner).traits
         traits = claims.traits - (before.traits - held)
-        removed = traits & ledger.seen - before.traits
+        removed = traits & ledger.accepted - before.traits
         problems += [
             f"{name} not set again: the owner of this root removed it" for name in sorted(removed)
         ]
@@ -317,14 +317,14 @@ def with_unrecorded_claims(
     more: dict[str, ClaimsByOwner] = {}
     names = {driver_of(each.owner).removeprefix(DRIVER) for each in answers.in_order} | {""}
     reported = NOTHING.union(*(answer.sets_inventory for answer in answers.in_order))
-    taken_over = reported if policy.takes_over and not ledger.begun else NOTHING
+    from_nova = reported if policy.replaces_nova and not ledger.known else NOTHING
     unclaimed = observed.providers.keys() - ledger.claims.keys()
-    new = taken_over | unclaimed
+    new = from_nova | unclaimed
     for uuid in (uuid for uuid in observed.providers if uuid in new):
         if observed.root_of(uuid) != policy.root:
             continue
         provider, row = observed.providers[uuid], dict(ledger.claims_on(uuid))
-        if uuid in taken_over and row.keys() <= {AGENT, STATUS, FILES}:
+        if uuid in from_nova and row.keys() <= {AGENT, STATUS, FILES}:
             row[NOVA_COMPUTE] = Claims(classes=frozenset(provider.inventory))
         key = own_key(policy.root, uuid, provider.name, names)
         if uuid in unclaimed and (policy.released if uuid == policy.root else key is not None):

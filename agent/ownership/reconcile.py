@@ -239,20 +239,20 @@ def _next_ledger(
     inputs: Inputs, rows: Mapping[str, ClaimsByOwner], leaving: frozenset[str]
 ) -> Ledger:
     """Return the new ledger; it begins with the first answer of a driver."""
-    before, answers, seen = inputs.ledger, inputs.answers.in_order, NOTHING
+    before, answers, accepted = inputs.ledger, inputs.answers.in_order, NOTHING
     root = None if inputs.policy.owns_root else inputs.observed.get(inputs.policy.root)
     if root is not None:
         row = before.claims_on(root.uuid)
         claims = [held for owner, held in row.items() if owner in inputs.unanswered]
         claims += [each.claims for _, each in inputs.answers.on(root.uuid)]
-        seen = before.seen_on(root).seen & joined(claims).traits
+        accepted = before.with_accepted(root).accepted & joined(claims).traits
     changed = {uuid: row for uuid, row in rows.items() if row != before.claims_on(uuid)}
-    if before.begun and not changed and (seen, leaving) == (before.seen, before.leaving):
+    if before.known and not changed and (accepted, leaving) == (before.accepted, before.leaving):
         return before
     holders = {uuid: row for uuid, row in {**before.claims, **changed}.items() if row}
     answered = any(each.owner.startswith(DRIVER) for each in answers)
-    begun = before.begun or answered
-    return replace(before, claims=holders, seen=seen, begun=begun, leaving=leaving)
+    known = before.known or answered
+    return replace(before, claims=holders, accepted=accepted, known=known, leaving=leaving)
 
 
 # -- one provider
@@ -380,7 +380,9 @@ def _facts(inputs: Inputs, uuid: str) -> Facts:
         if allowed is not None:
             reported.append((owner, allowed))
     # Who stands in for an unknown owner answers once a driver has said something of the provider.
-    is_reported = any(uuid in each.gone or uuid in each.sets_inventory for each in answers.in_order)
+    is_reported = any(
+        uuid in each.all_removed or uuid in each.sets_inventory for each in answers.in_order
+    )
     missing = inputs.unanswered if is_reported or policy.released else inputs.unanswered | STAND_INS
     unanswered = joined(held for owner, held in rows.items() if owner in missing)
     recorded = joined(held for owner, held in rows.items() if owner not in missing)

@@ -77,7 +77,7 @@ class OwnRoot:
 
         ``owners`` are the owner traits that identify the root (UUID) as this agent's.
         """
-        if not saved.begun or saved.is_ours(root):
+        if not saved.known or saved.is_ours(root):
             return saved, ""
         return saved, (
             "from attach to own: this agent now reports the root provider. Stop nova-compute on "
@@ -114,7 +114,7 @@ class OwnRoot:
         """Return ``desired`` with the next step of each child that would be deleted."""
         return desired
 
-    def with_seen(self, ledger: Ledger, root: Provider | None) -> Ledger:
+    def with_accepted(self, ledger: Ledger, root: Provider | None) -> Ledger:
         """Return the ledger with the agent's traits that Placement has on the root."""
         return ledger
 
@@ -195,9 +195,9 @@ class AttachedRoot(OwnRoot):
             desired = desired.with_changes({child.uuid: place})
         return desired
 
-    def with_seen(self, ledger: Ledger, root: Provider | None) -> Ledger:
+    def with_accepted(self, ledger: Ledger, root: Provider | None) -> Ledger:
         """Return the ledger with them: what the owner removes later is not set again."""
-        return ledger.seen_on(root)
+        return ledger.with_accepted(root)
 
 
 def root_rules(options: Options) -> OwnRoot:

@@ -262,7 +262,7 @@ class Tracker:
         self._read(api, api.now)
         was_read, before, ledger = api.calls > 0, self.view.snapshot, self.ledger
         if self.root_rules.awaits(before.get(self.uuid)):
-            self.ledger = Ledger(begun=True)  # saved, unlike one that was lost
+            self.ledger = Ledger(known=True)  # saved, unlike one that was lost
             if self.rules.child_wait is not None:
                 self.root.send(delete_orphans(before), api)
             return self._ended(root_awaited(self.node))
@@ -275,7 +275,7 @@ class Tracker:
             outcome = self.root.write(decision.plan, api, stop=stop, foreign=foreign)
         finally:  # also after a conflict, or if the details of an error could not be read
             root = self.view.snapshot.get(self.uuid)
-            self.ledger = self.root_rules.with_seen(self.ledger, root)
+            self.ledger = self.root_rules.with_accepted(self.ledger, root)
         gap, absences = self.rules.verify_every or VERIFY_EVERY, decision.absences
         for uuid, name in self.contested.note_absent(absences, self.view.snapshot, api.now, gap):
             text, provider = "Node %s: removed %s from provider %s: %s", before.providers[uuid]
@@ -331,7 +331,7 @@ class Tracker:
         drivers = () if self.released else self.drivers
         queries = DriverQueries(drivers, self.node, view, shown, ledger, policy, hidden, self.last)
         collected = queries.collect(api, may_reshape)
-        if collected.allocations is not None and not (ledger.begun or policy.takes_over):
+        if collected.allocations is not None and not (ledger.known or policy.replaces_nova):
             moved_classes = with_moved_classes(ledger, view.snapshot, collected.answers)
             queries = replace(queries, ledger=moved_classes)
 
@@ -375,7 +375,7 @@ class Tracker:
         return self.root_rules.policy(
             self.uuid,
             foreign=frozenset(uuid for uuid in others if not ledger.is_ours(uuid)),
-            takes_over=self.new_state and from_nova and self.root_rules.policy.owns_root,
+            replaces_nova=self.new_state and from_nova and self.root_rules.policy.owns_root,
             repeats_only=repeats_only,
             agent_traits=frozenset(agents) | tags_of_others(traits, self.service_tag),
             contested=self.contested.waiting(now),

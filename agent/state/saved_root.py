@@ -125,7 +125,7 @@ class SavedRoot:
         if self._is_unread:
             return False
         now = (self.view, self.ledger)
-        if not (self.view.generations or self.ledger.begun):
+        if not (self.view.generations or self.ledger.known):
             return True
         saved = self._on_disk
         if saved is None or saved[0] is not self.view or saved[1] is not self.ledger:
@@ -146,17 +146,17 @@ class SavedRoot:
 
 
 def _ledger_row(ledger: Ledger) -> dict[str, Any] | None:
-    if not ledger.begun:
+    if not ledger.known:
         return None
     return {
-        "seen": sorted(ledger.seen),
+        "accepted": sorted(ledger.accepted),
         "leaving": sorted(ledger.leaving),
-        "holders": {
-            uuid: {owner: _holding_row(held) for owner, held in claims.items()}
+        "claims": {
+            uuid: {owner: _claims_row(held) for owner, held in claims.items()}
             for uuid, claims in ledger.claims.items()
         },
         "removed": {
-            uuid: [claims.generation, _holding_row(claims.claims)]
+            uuid: [claims.generation, _claims_row(claims.claims)]
             for uuid, claims in ledger.removed.items()
         },
     }
@@ -167,24 +167,24 @@ def _ledger_from(row: Mapping[str, Any] | None) -> Ledger:
         return Ledger()
     holders = {
         canonical_uuid(uuid, "provider"): {
-            str(owner): _holding(held) for owner, held in claims.items()
+            str(owner): _claims(held) for owner, held in claims.items()
         }
-        for uuid, claims in row["holders"].items()
+        for uuid, claims in row["claims"].items()
     }
     removed = {
-        canonical_uuid(uuid, "provider"): Removed(_generation(number), _holding(held))
+        canonical_uuid(uuid, "provider"): Removed(_generation(number), _claims(held))
         for uuid, (number, held) in row["removed"].items()
     }
-    return Ledger(holders, _names(row["seen"]), True, removed, _names(row["leaving"]))
+    return Ledger(holders, _names(row["accepted"]), True, removed, _names(row["leaving"]))
 
 
-def _holding_row(held: Claims) -> dict[str, Any]:
+def _claims_row(held: Claims) -> dict[str, Any]:
     row: dict[str, Any] = {"provider": True} if held.provider else {}
     kinds = zip(_KINDS, held[1:], strict=True)
     return row | {kind: sorted(names) for kind, names in kinds if names}
 
 
-def _holding(row: Mapping[str, Any]) -> Claims:
+def _claims(row: Mapping[str, Any]) -> Claims:
     return Claims(row.get("provider") is True, *(_names(row.get(kind, ())) for kind in _KINDS))
 
 

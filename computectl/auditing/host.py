@@ -95,7 +95,7 @@ class HostAudit:
     def _ownership(
         self, root: str, providers: Iterable[Provider], tree: Snapshot, ledger: Ledger
     ) -> None:
-        if not ledger.begun:
+        if not ledger.known:
             self.audit.unknown[OWNERSHIP] = f"this host has no ledger of the root {root}"
             return
         settings = self.session.settings

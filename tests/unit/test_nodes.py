@@ -259,7 +259,7 @@ def test_a_ledger_that_could_not_be_read_at_the_start_is_not_overwritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = Claims(traits=frozenset({"HW_CPU_X86_AVX"}))
-    ledger = replace(Ledger().adding("driver:a", OWN, held), begun=True)
+    ledger = replace(Ledger().adding("driver:a", OWN, held), known=True)
     assert SavedRoot.in_directory(tmp_path, OWN).save_ledger(ledger)
     file = SavedRoot.in_directory(tmp_path, OWN)
     with monkeypatch.context() as unreadable:
@@ -268,7 +268,7 @@ def test_a_ledger_that_could_not_be_read_at_the_start_is_not_overwritten(
         file.load()
         assert "Input/output error" in file.problem
         assert not file.load_again()
-    assert not file.save_ledger(Ledger(begun=True))
+    assert not file.save_ledger(Ledger(known=True))
     assert _kept_in(tmp_path) == ledger
     assert file.load_again() and file.ledger == ledger and not file.problem
-    assert file.save_ledger(replace(ledger, begun=True))
+    assert file.save_ledger(replace(ledger, known=True))

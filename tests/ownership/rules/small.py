@@ -37,7 +37,7 @@ def claim(classes: str = "", traits: str = "", *, provider: bool = False) -> Cla
 
 def kept(*rows: tuple[str, str, Claims]) -> Ledger:
     """Rows are owners, providers and claims."""
-    ledger = Ledger(begun=True)
+    ledger = Ledger(known=True)
     for owner, uuid, held in rows:
         ledger = ledger.adding(owner, uuid, held)
     return ledger

@@ -219,7 +219,7 @@ def test_the_agent_sets_it() -> None:
 
 def test_the_hosts_own_root_never_goes() -> None:
     reconciled = reconcile(
-        there(root(8)), kept(HOST), said_by(Answer(ONE, gone=frozenset({ROOT}))), OWN
+        there(root(8)), kept(HOST), said_by(Answer(ONE, all_removed=frozenset({ROOT}))), OWN
     )
     assert ROOT in reconciled.desired
 
@@ -329,7 +329,7 @@ def current(held: Claims, **more: object) -> Answer:
 def test_a_trait_may_go_from_a_provider_that_is_asserted_as_it_is(
     row: dict[str, Claims], said: Answers, goes: bool
 ) -> None:
-    ledger = Ledger({ROOT: {ONE: ON_DEVICE}, DEVICE: row}, begun=True)
+    ledger = Ledger({ROOT: {ONE: ON_DEVICE}, DEVICE: row}, known=True)
     reconciled = reconcile(CURRENT, ledger, said, OWN)
     assert (A not in reconciled.desired.providers[DEVICE].traits) is goes
     absent = {(DEVICE, A): "driver one reports it absent"} if said.in_order[0].absent else {}
@@ -362,26 +362,26 @@ def fpga(total: int) -> dict[str, Inventory]:
 def test_a_ledger_begins_with_a_drivers_first_answer() -> None:
     """Before that a takeover from nova-compute is still to come."""
     files = says(FILES, root(0, A), places=False)
-    assert not reconcile(there(root()), Ledger(), said_by(files), OWN).ledger.begun
-    assert reconcile(there(root()), Ledger(), said_by(says(ONE, root())), OWN).ledger.begun
+    assert not reconcile(there(root()), Ledger(), said_by(files), OWN).ledger.known
+    assert reconcile(there(root()), Ledger(), said_by(says(ONE, root())), OWN).ledger.known
 
 
-@pytest.mark.parametrize("takes_over", [True, False])
+@pytest.mark.parametrize("replaces_nova", [True, False])
 @pytest.mark.parametrize("begun", [True, False])
 def test_a_takeover_replaces_the_classes_of_nova_compute_once(
-    takes_over: bool, begun: bool
+    replaces_nova: bool, begun: bool
 ) -> None:
     """A class that the driver leaves out goes then, and otherwise is another service's."""
     observed = there(Provider(ROOT, "host", None, {**root(8).inventory, **fpga(2)}))
-    policy = replace(OWN, takes_over=takes_over)
-    reconciled = reconcile(observed, Ledger(begun=begun), said_by(says(ONE, root(8))), policy)
-    left = {"VCPU"} if takes_over and not begun else {"VCPU", "FPGA"}
+    policy = replace(OWN, replaces_nova=replaces_nova)
+    reconciled = reconcile(observed, Ledger(known=begun), said_by(says(ONE, root(8))), policy)
+    left = {"VCPU"} if replaces_nova and not begun else {"VCPU", "FPGA"}
     assert reconciled.desired.providers[ROOT].inventory.keys() == left
 
 
 def test_a_takeover_keeps_what_the_agent_and_the_files_hold() -> None:
     held = {owner: claim(traits=A) for owner in (AGENT, STATUS, FILES)}
-    policy = replace(OWN, takes_over=True)
+    policy = replace(OWN, replaces_nova=True)
     said = said_by(says(ONE, root(8)))
     before = reconcile(there(root(8, A)), Ledger({ROOT: held}), said, policy).before
     assert before.claims == {ROOT: {**held, NOVA_COMPUTE: claim("VCPU")}}
@@ -414,7 +414,7 @@ def test_classes_of_an_own_provider_in_no_ledger_belong_to_their_reporter(report
     card = Provider(uuid, "card", ROOT, fpga(2))
     pool = Provider(own_uuid(ROOT, "pool", "one"), "pool", None, fpga(2))
     said = says(ONE, root(), *([replace(card, inventory={})] if reported else []))
-    before = reconcile(there(pool, root(), card), Ledger(begun=True), said_by(said), OWN).before
+    before = reconcile(there(pool, root(), card), Ledger(known=True), said_by(said), OWN).before
     classes = "" if reported else "FPGA"
     assert before.claims == {uuid: {OWN_UUID: claim(classes, provider=True)}}
 
@@ -445,8 +445,10 @@ def test_a_class_that_a_driver_reports_is_nova_computes_no_more() -> None:
 def test_a_provider_with_a_generated_uuid_is_ours_without_a_ledger(driver: str, ours: bool) -> None:
     uuid = own_uuid(ROOT, "card", driver)
     observed = there(root(), Provider(uuid, "card", ROOT, fpga(2)))
-    said = said_by(replace(says(ONE, root()), gone=frozenset({uuid}), removed=frozenset({uuid})))
-    reconciled = reconcile(observed, Ledger(begun=True), said, OWN)
+    said = said_by(
+        replace(says(ONE, root()), all_removed=frozenset({uuid}), removed=frozenset({uuid}))
+    )
+    reconciled = reconcile(observed, Ledger(known=True), said, OWN)
     assert (uuid not in reconciled.desired) is ours
     assert ("created by another service" in texts(reconciled)) is not ours
 
@@ -454,7 +456,7 @@ def test_a_provider_with_a_generated_uuid_is_ours_without_a_ledger(driver: str, 
 def test_removal_of_an_own_or_a_missing_provider_is_no_problem() -> None:
     third = "c0ffee00-0000-4000-8000-000000000009"
     gone = frozenset({DEVICE, third})
-    said = said_by(replace(says(ONE, root()), gone=gone, removed=gone))
+    said = said_by(replace(says(ONE, root()), all_removed=gone, removed=gone))
     reconciled = reconcile(there(root(), device()), OURS, said, OWN)
     assert DEVICE not in reconciled.desired and not reconciled.problems
 
@@ -580,7 +582,7 @@ def view(snapshot: Snapshot, generation: int) -> View:
     return View(snapshot, {ROOT: 7, DEVICE: generation})
 
 
-REMOVED = Ledger(begun=True, removed={DEVICE: Removed(5, claim(traits=A))})
+REMOVED = Ledger(known=True, removed={DEVICE: Removed(5, claim(traits=A))})
 
 
 @pytest.mark.parametrize(("generation", "goes"), [(4, True), (5, True), (6, False)])
@@ -597,14 +599,14 @@ def test_an_aggregate_may_be_another_services_under_the_same_generation(
     generation: int, goes: bool
 ) -> None:
     """Before microversion 1.19 aggregates are set without a new generation."""
-    removed = Ledger(begun=True, removed={DEVICE: Removed(5, Claims(aggregates=frozenset({A})))})
+    removed = Ledger(known=True, removed={DEVICE: Removed(5, Claims(aggregates=frozenset({A})))})
     observed = there(root(), replace(device(0), aggregates=frozenset({A})))
     ledger = removed.with_restored(view(observed, generation), ROOT)
     assert (ledger.claims_of(DEVICE, RESTORED) == Claims(aggregates=frozenset({A}))) is goes
 
 
 def test_a_generation_that_is_not_known_counts_as_the_lowest() -> None:
-    removed = Ledger(begun=True, removed={DEVICE: Removed(0, claim(traits=A))})
+    removed = Ledger(known=True, removed={DEVICE: Removed(0, claim(traits=A))})
     ledger = removed.with_restored(View(there(root(), device(0, A))), ROOT)
     assert ledger.claims_of(DEVICE, RESTORED) == claim(traits=A)
 
@@ -612,14 +614,14 @@ def test_a_generation_that_is_not_known_counts_as_the_lowest() -> None:
 def test_each_provider_with_removed_claims_counts_by_itself() -> None:
     """The first is deleted, the second is another service's root, both by another client."""
     removed = dict.fromkeys((DELETED, POOLED, DEVICE), Removed(5, claim(traits=A)))
-    before = Ledger(begun=True, removed=removed)
+    before = Ledger(known=True, removed=removed)
     now = view(there(root(), Provider(POOLED, "pool", None, {}, names(A)), device(0, A)), 5)
     assert before.with_restored(now, ROOT).claims == {DEVICE: {RESTORED: claim(traits=A)}}
     assert before.with_removed_since(before, now).removed.keys() == {POOLED, DEVICE}
 
 
 def test_a_removed_provider_goes_once_more_whatever_its_generation() -> None:
-    removed = Ledger(begun=True, removed={DEVICE: Removed(None, claim("VCPU", provider=True))})
+    removed = Ledger(known=True, removed={DEVICE: Removed(None, claim("VCPU", provider=True))})
     ledger = removed.with_restored(view(there(root(), device(8)), 99), ROOT)
     assert ledger.claims_of(DEVICE, RESTORED) == claim("VCPU", provider=True)
 
@@ -647,7 +649,7 @@ def test_removed_claims_are_forgotten_after_a_later_generation() -> None:
     """A generation that went back is a restored Placement's, and holds from then on."""
     older = REMOVED.with_removed_since(REMOVED, view(there(root(), device()), 4))
     assert older.removed == {DEVICE: Removed(4, claim(traits=A))}
-    both = Ledger(begun=True, removed={DEVICE: Removed(5, claim(traits=f"{A} {B}"))})
+    both = Ledger(known=True, removed={DEVICE: Removed(5, claim(traits=f"{A} {B}"))})
     back = view(there(root(), device(0, B)), 4)
     assert both.with_removed_since(both, back).removed == older.removed
     same = view(there(root(), device(0, B)), 5)
@@ -670,7 +672,7 @@ def test_unclaimed_classes_of_a_provider_in_the_ledger_are_foreign() -> None:
 def test_no_more_providers_are_remembered_than_fit() -> None:
     uuids = [f"00000000-0000-4000-8000-{number:012}" for number in range(MOST_REMOVED + 3)]
     before = kept(*((ONE, uuid, claim(provider=True)) for uuid in uuids))
-    noted = Ledger(begun=True).with_removed_since(before, view(there(root()), 0))
+    noted = Ledger(known=True).with_removed_since(before, view(there(root()), 0))
     assert list(noted.removed) == uuids[3:]
 
 

@@ -35,7 +35,7 @@ claims = st.builds(
     st.frozensets(st.sampled_from(AGGREGATES)),
 )
 ledgers = st.builds(
-    lambda rows: Ledger({uuid: row for uuid, row in rows.items() if row}, begun=True),
+    lambda rows: Ledger({uuid: row for uuid, row in rows.items() if row}, known=True),
     st.dictionaries(
         st.sampled_from(UUIDS),
         st.dictionaries(st.sampled_from(MANAGERS), claims.filter(NONE.__ne__), max_size=2),
@@ -190,16 +190,16 @@ def test_who_is_silent_holds_nobody_up(world: tuple[Snapshot, Ledger, Answers]) 
 @few
 @given(asked, st.booleans())
 def test_without_a_ledger_nothing_that_drivers_left_unsaid_goes(
-    world: tuple[Snapshot, Ledger, Answers], takes_over: bool
+    world: tuple[Snapshot, Ledger, Answers], replaces_nova: bool
 ) -> None:
     observed, _, said = world
-    reconciled = reconcile(observed, Ledger(), said, replace(POLICY, takes_over=takes_over))
+    reconciled = reconcile(observed, Ledger(), said, replace(POLICY, replaces_nova=replaces_nova))
     spoken = frozenset[str]().union(*(one.sets_inventory for one in said.in_order))
     for uuid, before in observed.providers.items():
         after = reconciled.desired.get(uuid)
         assert after is not None
         assert before.traits <= after.traits and before.aggregates <= after.aggregates
-        if not takes_over or uuid not in spoken:
+        if not replaces_nova or uuid not in spoken:
             assert before.inventory.keys() <= after.inventory.keys()
 
 

@@ -155,7 +155,7 @@ def on_the_root(said: Answers, ledger: Ledger, policy: Policy) -> Reconciled:
 
 
 def test_what_the_owner_of_an_attached_root_took_away_is_given_up_and_told() -> None:
-    ledger = Ledger({ROOT: {ONE: claim(traits=SHARED)}}, frozenset({SHARED}), begun=True)
+    ledger = Ledger({ROOT: {ONE: claim(traits=SHARED)}}, frozenset({SHARED}), known=True)
     said = said_by(says(ONE, root(0, SHARED), places=False))
     reconciled = on_the_root(said, ledger, ATTACHED)
     assert reconciled.desired.providers[ROOT].traits == frozenset()
@@ -170,9 +170,9 @@ def test_what_was_never_seen_on_an_attached_root_is_tried_again() -> None:
     assert not reconciled.problems
 
 
-@pytest.mark.parametrize("takes_over", [True, False])
-def test_without_a_ledger_a_device_of_nobodys_stays(takes_over: bool) -> None:
-    policy = replace(OWN, takes_over=takes_over)
+@pytest.mark.parametrize("replaces_nova", [True, False])
+def test_without_a_ledger_a_device_of_nobodys_stays(replaces_nova: bool) -> None:
+    policy = replace(OWN, replaces_nova=replaces_nova)
     reconciled = reconcile(FULL, Ledger(), said_by(says(ONE, root())), policy)
     assert reconciled.desired is FULL
 
@@ -219,7 +219,7 @@ def test_a_claimed_trait_of_an_attached_root_counts_as_seen(
     says_it: bool, unanswered: tuple[str, ...], seen: set[str]
 ) -> None:
     """Of those that its owner has set, which a driver reports as well, none is."""
-    ledger = Ledger({ROOT: {ONE: claim(traits=SHARED)}}, begun=True)
+    ledger = Ledger({ROOT: {ONE: claim(traits=SHARED)}}, known=True)
     answers = (
         []
         if unanswered
@@ -227,8 +227,8 @@ def test_a_claimed_trait_of_an_attached_root_counts_as_seen(
     )
     said = said_by(*answers, unanswered=unanswered)
     observed = there(root(0, f"{SHARED} {OWNERS}"))
-    assert reconcile(observed, ledger, said, ATTACHED).ledger.seen == seen
-    assert not reconcile(observed, ledger, said, OWN).ledger.seen, "on an own root none does"
+    assert reconcile(observed, ledger, said, ATTACHED).ledger.accepted == seen
+    assert not reconcile(observed, ledger, said, OWN).ledger.accepted, "on an own root none does"
 
 
 # -- the problems: of which provider, and in which words

@@ -30,7 +30,7 @@ def root(state: Path) -> None:
     kept = SavedRoot.in_directory(state, ROOT)
     kept.load()
     held = Claims(traits=frozenset({"HW_CPU_X86_AVX"}))
-    kept.save_ledger(replace(kept.ledger.adding("driver:a", ROOT, held), begun=True))
+    kept.save_ledger(replace(kept.ledger.adding("driver:a", ROOT, held), known=True))
     kept.save(ROOT, View(Snapshot.build([Provider(ROOT, "host", None)]), {ROOT: 1}))
 
 

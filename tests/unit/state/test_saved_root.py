@@ -102,7 +102,7 @@ def test_a_forgotten_root_can_come_back(tmp_path: Path, saved: SavedRoot) -> Non
 
 def test_a_read_only_command_changes_nothing(tmp_path: Path, saved: SavedRoot) -> None:
     reader = saved_in(tmp_path, writing=False)
-    assert reader.save_ledger(Ledger(begun=True))
+    assert reader.save_ledger(Ledger(known=True))
     reader.forget()
     assert saved_in(tmp_path).ledger == LEDGER
 
@@ -112,8 +112,8 @@ BROKEN: dict[str, dict[str, Any]] = {
     "no view": {"view": None},
     "an incomplete provider": {"view": {"providers": [[ROOT]]}},
     "an incomplete ledger": {"ledger": {}},
-    "a provider that is no UUID": {"ledger": {"seen": [], "holders": {"x": {}}, "removed": {}}},
-    "names that are a text": {"ledger": {"seen": "VCPU", "holders": {}, "removed": {}}},
+    "a provider that is no UUID": {"ledger": {"accepted": [], "claims": {"x": {}}, "removed": {}}},
+    "names that are a text": {"ledger": {"accepted": "VCPU", "claims": {}, "removed": {}}},
 }
 
 
@@ -151,7 +151,7 @@ def test_a_later_versions_document_is_left_alone(tmp_path: Path, saved: SavedRoo
 def test_a_full_disk_leaves_what_was_saved(tmp_path, saved: SavedRoot, caplog) -> None:
     with full_disk():
         for _ in range(2):
-            assert not saved.save_ledger(replace(LEDGER, seen=frozenset()))
+            assert not saved.save_ledger(replace(LEDGER, accepted=frozenset()))
         saved.save(ROOT, view(2))
     assert "No space left on device" in saved.problem
     assert len(caplog.records) == 1 and "nothing new is reported in Placement" in caplog.text
