@@ -23,8 +23,8 @@ class Answer:
     """What one owner claims, by provider UUID, and what it removes.
 
     ``removed`` are the providers that the owner removed by name, ``all_removed`` those and all
-    below them, ``adopted`` those that it takes over from another service.  ``absent`` are traits and
-    aggregates that it reports absent, by provider: see :mod:`agent.ownership.reconcile`.
+    below them, ``adopted`` those that it takes over from another service.  ``absent`` are traits
+    and aggregates that it reports absent, by provider: see :mod:`agent.ownership.reconcile`.
     ``places`` has the file and line of each claim of a provider file, by provider and name.
     """
 

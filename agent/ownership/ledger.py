@@ -119,8 +119,8 @@ class Ledger:
     """The claims of all owners in one root's tree; ``claims`` is by provider UUID.
 
     ``accepted`` are this agent's traits on another service's root that Placement has had.
-    ``known`` is false if no ledger was saved for this root yet, or it was lost: owners may then own claims
-    that are not recorded here.  ``removed`` are the claims that were removed, by provider UUID.
+    ``known`` is false if no ledger was saved for this root yet, or it was lost: owners may then own
+    claims that are not recorded here.  ``removed`` are the claims that were removed, by provider UUID.
     ``leaving`` are the providers that nothing here reported in the last period.
     """
 

@@ -92,7 +92,7 @@ def test_an_update_is_laid_on_top_of_what_somebody_else_wrote_meanwhile(
     assert SECOND not in nova.truth()
 
 
-def test_what_somebody_else_removed_meanwhile_comes_back_for_no_other_change(
+def test_what_others_removed_meanwhile_comes_back_for_no_other_change(
     nova: World, client: Client
 ) -> None:
     tree = client.tree(ROOT)

@@ -122,7 +122,7 @@ def test_a_partition_is_offered_once_larger_ones_in_use_leave_room(any_placement
         ),
     ],
 )
-def test_a_hosts_cpus_and_pages_are_in_one_class_and_all_else_comes_at_once(
+def test_cpus_and_pages_are_in_one_class_and_all_else_comes_at_once(
     any_placement, before, now, meanwhile
 ):
     agent, driver = started(any_placement, before, NODE)

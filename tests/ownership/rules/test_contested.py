@@ -58,7 +58,7 @@ def test_a_name_is_contested_while_it_is_set_again_after_three_removals() -> Non
     assert not told(contested)
 
 
-def test_a_record_that_is_set_again_is_contested_at_once_and_waits_for_a_day() -> None:
+def test_a_record_set_again_is_contested_at_once_and_waits_a_day() -> None:
     contested, less, more = (
         ContestedNames(),
         *({"X": Inventory(n).with_defaults(None)} for n in (1, 2)),

@@ -63,7 +63,7 @@ def test_cpus_in_use_on_the_root_are_not_offered_in_cells():
     assert totals(written(waits, LOOK, policy=DEDICATED, **NESTED), CELL)[PCPU] == 4
 
 
-def test_cpus_in_use_in_one_cell_are_not_offered_in_the_cells_that_it_becomes():
+def test_cpus_in_use_in_a_cell_are_not_offered_in_those_that_it_becomes():
     one = written(
         new_tree(), reading(capabilities(cell(0, range(8), 8192))), policy=SHARED, **NESTED
     )

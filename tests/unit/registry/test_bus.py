@@ -239,7 +239,7 @@ def test_a_call_whose_check_fails_is_refused_and_stops_nothing(
     assert client.call("double", number=1) == 2
 
 
-def test_a_server_that_could_start_no_thread_for_a_while_runs_the_calls_then(
+def test_a_server_without_threads_for_a_while_runs_the_calls_then(
     client: RpcClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As many failures as it has threads, and more."""
