@@ -120,8 +120,8 @@ class Ledger:
 
     ``accepted`` are this agent's traits on another service's root that Placement has had.
     ``known`` is false if no ledger was saved for this root yet, or it was lost: owners may then own
-    claims that are not recorded here.  ``removed`` are the claims that were removed, by provider UUID.
-    ``leaving`` are the providers that nothing here reported in the last period.
+    claims that are not recorded here.  ``removed`` are the claims that were removed, by provider
+    UUID.  ``leaving`` are the providers that nothing here reported in the last period.
     """
 
     claims: Mapping[str, ClaimsByOwner] = field(default_factory=dict)

@@ -395,7 +395,7 @@ def _facts(inputs: Inputs, uuid: str) -> Facts:
     if before is None or (uuid == policy.root and not policy.released):
         recorded = recorded._replace(provider=False)
     absent, absences = _absent(inputs, uuid)
-    claimed = joined(reported.claims for _, reported in reported)
+    claimed = joined(each.claims for _, each in reported)
     return Facts(
         inputs, before, rows, reported, claimed, unanswered, recorded, absent, problems, absences
     )
