@@ -390,8 +390,10 @@ def _facts(inputs: Inputs, uuid: str) -> Facts:
     others = {owner for owner in rows.keys() & missing - STAND_INS if driver_of(owner) != AGENT}
     if others and not answers.waiting:
         unanswered = unanswered._replace(provider=True)
+    # Of another service's root or pool nothing goes but traits of this agent's.
     if not policy.may_drop(uuid):
         recorded = recorded._replace(provider=False, classes=NOTHING)
+    # The root goes with the host only (computectl retire): guests may be on it.
     if before is None or (uuid == policy.root and not policy.released):
         recorded = recorded._replace(provider=False)
     absent, absences = _absent(inputs, uuid)
@@ -461,7 +463,7 @@ def _inventory(
             is_taken = decider != owner and not (is_first and decider in inputs.unanswered)
             is_foreign = name in observed and name not in recorded
             if is_taken and driver_of(owner) == driver_of(decider):
-                continue
+                continue  # sources of one driver: no operator could end this conflict
             if owner == FILES and (is_taken or is_foreign):
                 facts.problems.append(_file_ignored(facts, place, name))
             elif not is_taken:
@@ -525,11 +527,12 @@ def _next_rows(
     is_missed = facts.before is None and still_claimed.provider
     for owner, held in facts.rows.items():
         if owner in inputs.unanswered:
+            # What a driver here reports is nova-compute's no more.
             left = held.without(still_claimed) if owner == NOVA_COMPUTE else held
         else:
             left = (held if is_missed else held.within(facts.before)).without(still_claimed)
         now[owner] = now.get(owner, NONE).joined(left)
-    now.pop(OWN_UUID, None)
+    now.pop(OWN_UUID, None)  # follows from the UUID in each period anew
     return {owner: held for owner, held in now.items() if held != NONE}
 
 
@@ -542,9 +545,11 @@ def _leaving(
     steps.  Return also whether the provider stays in this period, and what of others keeps it.
     """
     policy, uuid = inputs.policy, before.uuid
+    # A device may be away for a moment, as while its driver is reloaded: not offered, but kept.
     if uuid not in policy.missed and any(uuid in it.missing for it in inputs.answers.in_order):
         return before if before.shares else replace(before, inventory=after.inventory), True, NONE
     others = inputs.ledger.others_on(before).without(claimed) if policy.keeps else NONE
+    # Guests of other hosts may use a pool: it is drained as it is, with its traits and aggregates.
     if before.shares:
         return before, others != NONE, others
     if after.inventory != before.inventory and (others != NONE or policy.released):

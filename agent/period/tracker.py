@@ -95,7 +95,7 @@ class LastResults:
     """The results of the period before: a quiet period would compute the same again.
 
     An argument that is the same object as then costs nothing to compare, so a period of 10,001
-    providers in which nothing changed settles none of them.
+    providers in which nothing changed reconciles none of them.
     """
 
     answers: dict[str, DriverAnswer] = field(default_factory=dict)
@@ -258,6 +258,7 @@ class Tracker:
         self, api: Counting, disabled: bool | None = None, stop: Callable[[], bool] = never
     ) -> Report:
         """Return the report of one try of a period: see :meth:`period`."""
+        # Without it no child could leave: nothing is written that could not be taken back.
         api.needs = self.root_rules.needs
         self._read(api, api.now)
         was_read, before, ledger = api.calls > 0, self.view.snapshot, self.ledger
@@ -303,6 +304,7 @@ class Tracker:
                 raise
             self.root.schedule.unread(err)
             return
+        # Who has undone what this agent wrote can be told only from what was read in between.
         if before is not self.view.snapshot:
             self.reads.append((before, self.view.snapshot))
         if was_read and self.root_rules.policy.owns_root:
@@ -368,6 +370,7 @@ class Tracker:
         others = (uuid for uuid in sharing if not own & providers[uuid].traits)
         root = providers.get(self.uuid)
         traits = frozenset[str]() if root is None else root.traits
+        # Nova's compute service sets COMPUTE_NODE, and no owner trait of this agent's.
         from_nova = COMPUTE_NODE in traits and not own & traits
         agents = {COMPUTE_NODE, DISABLED, self.service_tag, *self.rules.owner_traits}
         if self.released:
