@@ -9,7 +9,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 
-from agent.bus.rpcapi import TOPIC
+from agent.bus.incoming import TOPIC
 from agent.registry import wire
 
 REPLIES = "reply_.*"

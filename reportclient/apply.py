@@ -427,5 +427,5 @@ def http_call(  # noqa: PLR0911  one return for each kind
             body = {"inventories": as_dicts(inventory)}
         case _:
             assert_never(operation)
-    body["resource_provider_generation"] = generations.get(uuid)
+    body = {"resource_provider_generation": generations.get(uuid), **body}
     return "PUT", f"/resource_providers/{uuid}/{_PARTS[type(operation)]}", body

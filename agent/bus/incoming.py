@@ -11,6 +11,8 @@ from typing import Any
 
 from agent.errors import MessagingError
 
+TOPIC = "compute"
+"""The topic of calls to agents, as of those to Nova's compute service."""
 WAITED = "waited_unheard"
 """The key in the context of a call that waited in the queue while the agent did not listen."""
 OK, REFUSED, FAILED = "ok", "refused", "failed"

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from agent.bus.incoming import TOPIC
 from agent.bus.messaging import RpcClient, Target
 from agent.bus.signing import RECORD_VERSION, Operator
 
-TOPIC = "compute"
 EXCHANGE = "nova"
 VERSION_OF_CALLS = "5.0"
 """The version that each server with this method understands."""

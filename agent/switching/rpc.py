@@ -9,9 +9,8 @@ from concurrent.futures import CancelledError
 from typing import Any
 
 from agent.bus.caller import Caller, reason_of
-from agent.bus.incoming import WAITED
+from agent.bus.incoming import TOPIC, WAITED
 from agent.bus.messaging import Target
-from agent.bus.rpcapi import TOPIC
 from agent.bus.server import RpcServer
 from agent.bus.signing import RECORD_VERSION
 from agent.switching.host_status import VERSION_5, VERSION_6, HostStatus

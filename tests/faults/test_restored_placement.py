@@ -114,7 +114,7 @@ def test_guests_without_allocations_are_named_until_they_have_them(
     for number in range(3):
         report = agent.period(2 * VERIFY if number != 1 else 1)
         agent = fresh.agent() if restarted else agent
-        text = "".join(report.texts())
+        text = "".join(each.sentence for each in report.conditions)
         assert [uuid for uuid in guests if uuid in text] == missing
         assert "heal_allocations" in text and not report.ok
     for uuid in missing:

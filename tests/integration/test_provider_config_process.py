@@ -182,7 +182,7 @@ def test_plan_tells_of_bad_files_and_of_providers_that_are_not_there(story: Stor
     (story.files / "b.yaml").write_text(HEAD + entry("name: nobody", "CUSTOM_GOLD"))
     said = story.host.ctl("plan", "--no-calls")
     assert said.code == 0
-    assert "b.yaml:3: no provider has the name nobody: the entry is applied" in said.err
+    assert "b.yaml:3: no provider has the name nobody; the entry is applied" in said.err
     (story.files / "b.yaml").write_text("meta: 1\n")
     said = story.host.ctl("plan", "--no-calls")
     assert said.code == 1
