@@ -11,18 +11,18 @@ WHOLE = ("computectl", "compute_registry", "driverkit", "reportclient")
 """Packages that are one room; of the others each folder is one."""
 LINES = {
     "agent": 2_185,
-    "agent/bus": 1_003,
+    "agent/bus": 1_005,
     "agent/metrics": 492,
     "agent/nodes": 843,
-    "agent/ownership": 1_526,
-    "agent/period": 1_131,
+    "agent/ownership": 1_533,
+    "agent/period": 1_149,
     "agent/provider_config": 499,
     "agent/registry": 949,
     "agent/reporting": 1_339,
     "agent/state": 690,
-    "agent/switching": 1_158,
+    "agent/switching": 1_157,
     "compute_registry": 2_764,
-    "computectl": 4_996,
+    "computectl": 4_997,
     "driverkit": 1_893,
     "drivers": 2_376,
     "drivers/libvirt": 5_424,
@@ -31,7 +31,7 @@ LINES = {
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30
 """So many lines fewer are not yet a lower number."""
-QUIET, CHANGED = "24 files and 121 functions", "31 files and 228 functions"
+QUIET, CHANGED = "23 files and 113 functions", "30 files and 220 functions"
 """What a quiet period passes, and one with one changed inventory."""
 SWITCH = "11 files and 54 functions"
 """What disabling a root passes whose view is certain."""
