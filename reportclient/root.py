@@ -204,15 +204,14 @@ class Root:
             self.refusals.resend()
         if not self.is_due(now):
             return False
-        repeats = self.schedule.is_due(now, self.times) or self.refusals.any_error(is_passing)
+        repeats = self.schedule.is_due(now) or self.refusals.any_error(is_passing)
         if self.view.unread and not repeats:
             self.view = with_unread(self.view, api)
             if self.view.certain:
                 return True
         if self.schedule.repeats("unknown names", now, UPGRADES_SEEN_WITHIN):
             self.view = replace(self.view, names=self.view.names.without_absent())
-        audit = self.schedule.audits(now, self.times)
-        before = self.view.generations
+        audit, before = now >= self.schedule.audit_at, self.view.generations
         self.view = refresh(
             self.view, self.uuid, api, everything=audit, ours=ours, at_once=self.times.at_once
         )
@@ -227,7 +226,7 @@ class Root:
     def is_due(self, now: float) -> bool:
         """Return whether the tree has to be read before the view is used."""
         known = self.view.certain and not self.view.unread
-        return not known or self.schedule.is_due(now, self.times)
+        return not known or self.schedule.is_due(now)
 
     def verified(self, listed: Listed | None, now: float) -> bool:
         """Return whether nothing has changed according to ``listed``; then the view is verified.

@@ -103,7 +103,8 @@ class Schedule:
     """Times at which a root is read, verified, and tried again while Placement is silent."""
 
     verify_at: float = 0.0
-    audit_at: float | None = None
+    audit_at: float = inf
+    """Drawn by the first verification, so that it is half an interval or more later."""
     verified_at: float | None = None
     """Time at which the view was last compared with Placement; ``None``: never."""
     unreachable: Unreachable | None = None
@@ -117,15 +118,9 @@ class Schedule:
     uniform: Callable[[float, float], float] = random.uniform
     _done_at: dict[str, float] = field(default_factory=dict)
 
-    def is_due(self, now: float, times: Times) -> bool:
+    def is_due(self, now: float) -> bool:
         """Return whether a verification or an audit is due."""
-        return now >= self.verify_at or self.audits(now, times)
-
-    def audits(self, now: float, times: Times) -> bool:
-        """Return whether an audit is due.  The first comes after half an interval or later."""
-        if self.audit_at is None:
-            self.audit_at = now + self._spread(times.audit_every)
-        return now >= self.audit_at
+        return now >= min(self.verify_at, self.audit_at)
 
     def verified(self, now: float, times: Times, *, late: bool = False) -> None:
         """Note that the view was verified.
@@ -133,7 +128,7 @@ class Schedule:
         ``late``: operations fail.  A read follows each of their tries, so that another one comes as
         late as a verification may.
         """
-        if self.audits(now, times):
+        if now >= self.audit_at or self.audit_at == inf:
             self.audit_at = now + self._spread(times.audit_every)
         every = times.verify_every
         self.verify_at = now + (every * (1 + SPREAD) if late and every else self._spread(every))
@@ -144,7 +139,7 @@ class Schedule:
         """Draw new random times after the intervals were changed, maybe on many hosts at once."""
         wait = times.verify_every
         self.verify_at = now + (inf if wait is None else self.uniform(0.0, wait))
-        self.audit_at = None
+        self.audit_at = now + self._spread(times.audit_every)
 
     def unread(self, err: Unreachable) -> None:
         """Note that reading failed, though the view can still be used."""
