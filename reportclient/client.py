@@ -362,7 +362,7 @@ class Client:
         in_use, refused = refusals.draining(), refusals.by_subject
         leaving |= {s for s in in_use if isinstance(refused[s].operation, DeleteProvider)}
         leaving &= view.snapshot.providers.keys()
-        causes = refusals.causes(outcome.failed)
+        causes = refusals.errors(outcome.failed)
         waiting = {k: e for k, e in causes.items() if k in in_use and isinstance(e, InUse)}
         failed = {key: err for key, err in causes.items() if key not in waiting}
         for uuid in leaving | view.drained.keys():

@@ -44,7 +44,6 @@ from reportclient.refusals import (
     Refusals,
     explain_errors,
     nothing_foreign,
-    provider_in_other_tree,
 )
 from reportclient.schedule import RETRY_REFUSED_EVERY, UPGRADES_SEEN_WITHIN, Schedule, Times
 from reportclient.snapshot import Snapshot
@@ -73,33 +72,33 @@ class Store(Protocol):
         """Delete the saved view of a root (UUID)."""
 
 
+@dataclass(slots=True)
 class Counting:
-    """An API for one attempt, which counts its calls and records what they met.
+    """An API for one attempt, which counts its calls and records how its tries ended.
 
     ``now``: when the attempt began, in seconds of a monotonic clock.
     """
 
-    def __init__(self, api: API, now: float = 0.0) -> None:
-        self._api = api
-        self.now = now
-        self.needs: str | None = None
-        """The oldest microversion that supports the attempt; ``None``: any."""
-        self.calls = 0
-        self.tries = 1
-        """Number of tries: more than one after conflicts with other clients."""
-        self.done: list[Operation] = []
-        """The acknowledged operations."""
-        self.stopped: tuple[Any, ...] | None = None
-        """The request at which the previous try stopped, as :func:`http_call` returns it."""
-        self.met: tuple[Any, ...] | None = None
-        """The error that ended the previous try; the view and the number of writes at that time."""
+    api: API
+    now: float = 0.0
+    needs: str | None = None
+    """The oldest microversion that supports the attempt; ``None``: any."""
+    calls: int = 0
+    tries: int = 1
+    """Number of tries: more than one after conflicts with other clients."""
+    done: list[Operation] = field(default_factory=list)
+    """The acknowledged operations."""
+    stopped: tuple[Any, ...] | None = None
+    """The request at which the previous try stopped, as :func:`http_call` returns it."""
+    ended_by: tuple[Any, ...] | None = None
+    """The error that ended the previous try; the view and the number of writes at that time."""
 
     def request(
         self, method: str, path: str, *, json: Any = None, needs: str | None = None
     ) -> dict[str, Any]:
         """See :class:`reportclient.http.API`."""
         self.calls += 1
-        return self._api.request(method, path, json=json, needs=needs or self.needs)
+        return self.api.request(method, path, json=json, needs=needs or self.needs)
 
 
 @dataclass(slots=True)
@@ -279,9 +278,8 @@ class Root:
         # After a conflict inventories are written one by one, so that only one meets it again.
         chunk = self.bulk.chunk if api.tries == 1 else 0
         bulk = with_bulk_writes(replace(plan, operations=tuple(first)), chunk, self.bulk.least)
-        sent = apply(
+        sent = self.send(
             replace(plan, operations=(*bulk, *late)),
-            self.view,
             api,
             stop=stop,
             at_once=times.at_once,
@@ -289,13 +287,13 @@ class Root:
             patience=1 if api.stopped or refusals.any_error(is_passing) else FAULTS,
             tried=lambda each, request: refusals.failed_at(each) or request == api.stopped,
         )
-        outcome = self.remember_refusals(self._acknowledged(sent, api), api)
+        outcome = self.remember_refusals(sent, api)
         stopped_by = outcome.stopped_by
         if refusals.by_subject:
             drains = refusals.drains(self.view.snapshot, plan, foreign, now)
             drained = self.remember_refusals(self.send(drains, api), api)
-            met = [each.error for each in refusals.by_subject.values() if each.at == now]
-            silence = silence or next(filter(is_silence, met), None)
+            errors = [each.error for each in refusals.by_subject.values() if each.at == now]
+            silence = silence or next(filter(is_silence, errors), None)
             stopped_by = stopped_by or drained.stopped_by
         return replace(outcome, view=self.view, stopped_by=stopped_by or silence)
 
@@ -310,14 +308,12 @@ class Root:
                 self.view = self.view.stale()
                 raise Conflict(f"provider {item['name']} was changed before it was deleted")
 
-    def send(self, plan: Plan, api: Counting, stop: Callable[[], bool] = never) -> Outcome:
+    def send(self, plan: Plan, api: Counting, **options: Any) -> Outcome:
         """Send a plan as it is, and update the view by what Placement acknowledged.
 
-        ``stop`` is called before each operation; if it returns true, the rest is not sent.
+        ``options`` are those of :func:`reportclient.apply.apply`.
         """
-        return self._acknowledged(apply(plan, self.view, api, stop=stop), api)
-
-    def _acknowledged(self, outcome: Outcome, api: Counting) -> Outcome:
+        outcome = apply(plan, self.view, api, **options)
         api.done += outcome.done
         if outcome.done:
             self.schedule.unreachable = None
@@ -353,10 +349,10 @@ class Root:
             return outcome
         errors = explain_errors(outcome, api)
         self.refusals.remember(outcome, errors, api.now, self.times)
-        met = [(each, errors[key]) for key, each in outcome.refused.items()]
+        refused = [(each, errors[key]) for key, each in outcome.refused.items()]
         if stop is not None and stopped_by is not None:
-            met.append((stop, stopped_by))
-        for each, err in met:
+            refused.append((stop, stopped_by))
+        for each, err in refused:
             if isinstance(err, AlreadyThere):
                 stopped_by = err
                 if isinstance(each, CreateProvider):
@@ -383,7 +379,12 @@ class Root:
         if extended is not None and _may_take(create, extended.snapshot):
             self.view = extended
         else:
-            self.refusals.add(create, provider_in_other_tree(create), api.now, self.times)
+            text = (
+                f"Placement already has provider {create.name} ({create.uuid}), in another tree. "
+                "If it is in use: give one of the two providers another name, or stop the service "
+                "that reports it. If it is a leftover: delete it in Placement."
+            )
+            self.refusals.add(create, NameTaken(text), api.now, self.times)
         return err
 
     def _plan_anew(self, api: Counting, err: BaseException) -> bool:
@@ -392,9 +393,8 @@ class Root:
             return False
         if isinstance(err, NotFound):
             self.view = self.view.stale()
-        met = (err.args[0], self.view, len(api.done))
-        repeats, api.met = met == api.met, met
-        return not repeats
+        before, api.ended_by = api.ended_by, (err.args[0], self.view, len(api.done))
+        return before != api.ended_by
 
 
 def retrying(is_race: Callable[[BaseException], bool], times: Times) -> Retrying:

@@ -446,7 +446,7 @@ class Tracker:
         self.root.view = replace(self.view, restored=bool(missing) or None in listed)
 
     def _report(self, decision: "Decision", outcome: Outcome) -> Report:
-        collected, failed = decision.collected, self.root.refusals.causes(outcome.failed)
+        collected, failed = decision.collected, self.root.refusals.errors(outcome.failed)
         return self._ended(
             outcome.stopped_by or self.root.schedule.unreachable,
             plan=decision.plan,

@@ -214,15 +214,15 @@ def test_each_cause_is_told_once() -> None:
     cause = Unreachable("x")
     refusals = refusing((ROOT, TRAITS, Rejected("bad")))
     own = refusals.errors()[ROOT]
-    told = refusals.causes({CARD: cause, BELOW: own, ROOT: own})
+    told = refusals.errors({CARD: cause, BELOW: own, ROOT: own})
     assert told == {CARD: cause, ROOT: own}
-    assert refusals.causes({BELOW: own}) == {ROOT: own}
+    assert refusals.errors({BELOW: own}) == {ROOT: own}
 
 
 def test_an_explained_cause_is_not_repeated_for_what_depends_on_it() -> None:
     raw, later = InUse("x"), Unreachable("y")
     refusals = refusing((CARD, DeleteProvider(CARD), InUse("draining: in use by a guest")))
-    told = refusals.causes({CARD: raw, ROOT: raw, BELOW: later})
+    told = refusals.errors({CARD: raw, ROOT: raw, BELOW: later})
     assert told == {BELOW: later, **refusals.errors()}
 
 
