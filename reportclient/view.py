@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from reportclient import forms
 from reportclient.model import Names, Provider
 from reportclient.plan import (
     DeleteProvider,
@@ -19,6 +20,7 @@ from reportclient.plan import (
     SetInventory,
     SetTraits,
     UpdateProvider,
+    as_dicts,
     edits_of,
 )
 from reportclient.provider_tree import ProviderTree
@@ -118,6 +120,62 @@ class View:
         partly = self.unread if self.certain else {}
         known = {uuid: it for uuid, it in self.generations.items() if uuid not in partly}
         return replace(self, generations=known, certain=False, unread={})
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the view as JSON values, for :meth:`from_json`."""
+        return {
+            "providers": [
+                [
+                    *(each.uuid, each.name, each.parent_uuid, as_dicts(each.inventory)),
+                    *(sorted(each.traits), sorted(each.aggregates)),
+                ]
+                for each in self.snapshot.providers.values()
+            ],
+            "generations": {k: v for k, v in self.generations.items() if k not in self.unread},
+            "sharing": sorted(self.sharing),
+            "drained": {uuid: dict(before) for uuid, before in self.drained.items()},
+            "drained_since": dict(self.drained_since),
+            "traits": sorted(self.names.traits),
+            "classes": sorted(self.names.classes),
+            "modified": self.modified,
+            "restored": self.restored,
+        }
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> "View":
+        """Return the view that was saved as ``body``, with everything of it checked.
+
+        :raises ValueError: a value has another form.
+        """
+        traits, classes, sharing = (
+            frozenset(forms.field(body, key, forms.TEXTS))
+            for key in ("traits", "classes", "sharing")
+        )
+        return cls(
+            Snapshot.build(forms.field(body, "providers", forms.items(_provider))),
+            forms.field(body, "generations", forms.AMOUNTS),
+            Names(traits, classes),
+            sharing,
+            forms.field(body, "drained", forms.mapping(forms.AMOUNTS)),
+            forms.field(body, "drained_since", forms.mapping(float)),
+            modified=forms.field(body, "modified", forms.text),
+            restored=forms.field(body, "restored", bool),
+        )
+
+
+_CHECKS: tuple[forms.Check[Any], ...] = (
+    forms.text,
+    forms.text,
+    forms.OPTIONAL_TEXT,
+    forms.mapping(forms.inventory),
+    lambda names: frozenset(forms.TEXTS(names)),
+    lambda uuids: frozenset(forms.TEXTS(uuids)),
+)
+"""The forms of a provider's values in :meth:`View.as_json`."""
+
+
+def _provider(row: Any) -> Provider:
+    return Provider(*(check(value) for check, value in zip(_CHECKS, row, strict=True)))
 
 
 class ViewEdit:
