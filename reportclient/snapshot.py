@@ -138,19 +138,23 @@ class Snapshot:
         }
         if not effective:
             return self
-        old = {uuid: self._providers[uuid] for uuid in effective if uuid in self._providers}
+        old = {uuid: current[uuid] for uuid in effective if uuid in current}
         new = {uuid: provider for uuid, provider in effective.items() if provider is not None}
-        gone = [uuid for uuid in old if uuid not in new]
-        providers, names = self._providers.copy(), self._by_name.copy()
-        children = self._children.copy()
+        providers, names = {**current, **new}, self._by_name.copy()
         for provider in old.values():
             del names[provider.name]
-        for uuid in gone:
-            del providers[uuid]
-        providers.update(new)
         names.update({provider.name: uuid for uuid, provider in new.items()})
-        _regroup(children, old, new)
-        for uuid in gone:
+        children = self._children.copy()
+        before = {(provider.parent_uuid, uuid): None for uuid, provider in old.items()}
+        after = {(provider.parent_uuid, uuid): None for uuid, provider in new.items()}
+        for parent, _ in before.keys() ^ after.keys():
+            children[parent] = dict(children.get(parent, {}))  # snapshots share the others
+        for parent, uuid in before.keys() - after.keys():
+            del children[parent][uuid]
+        for parent, uuid in after:  # in their order
+            children[parent].setdefault(uuid)
+        for uuid in old.keys() - new.keys():
+            del providers[uuid]
             children.pop(uuid, None)
         snapshot = Snapshot(providers, names, children)
         snapshot._base, snapshot._touched = weakref.ref(self), tuple(effective)
@@ -166,16 +170,3 @@ def changed_keys(now: Mapping[str, object], before: Mapping[str, object]) -> lis
         return []
     changed = [key for key, value in now.items() if before.get(key) is not value]
     return changed + [key for key in before if key not in now]
-
-
-def _regroup(children: Children, old: Mapping[str, Provider], new: Mapping[str, Provider]) -> None:
-    """Update the children by parent; each set is copied first, since snapshots share them."""
-    before = {(provider.parent_uuid, uuid): None for uuid, provider in old.items()}
-    after = {(provider.parent_uuid, uuid): None for uuid, provider in new.items()}
-    for parent, _ in before.keys() ^ after.keys():
-        children[parent] = dict(children.get(parent, {}))
-    for parent, uuid in before.keys() - after.keys():
-        del children[parent][uuid]
-    for parent, uuid in after:  # in their order
-        if (parent, uuid) not in before:
-            children[parent][uuid] = None

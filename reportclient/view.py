@@ -208,14 +208,14 @@ class ViewEdit:
             self._edits.update(dict.fromkeys(self._below(operation.uuid)))
         self._edits.update(edits_of(operation, self.provider))
         self._modified = ""
+        if isinstance(operation, SetInventory) and operation.drains:
+            uuid = operation.uuid
+            self._drained[uuid] = {**operation.drains, **self._drained.get(uuid, {})}
         match operation:
             case EnsureTrait(trait):
                 self._names = replace(self._names, traits=self._names.traits | {trait})
             case EnsureClass(name):
                 self._names = replace(self._names, classes=self._names.classes | {name})
-            case SetInventory(uuid, drains=drains) if drains:
-                self._note_generation(uuid, reply)
-                self._drained[uuid] = {**drains, **self._drained.get(uuid, {})}
             case SetInventories():
                 self.generations.update(generations_after(operation, self.generations))
             case Reshape():
@@ -223,7 +223,20 @@ class ViewEdit:
             case UpdateProvider():
                 pass  # a rename changes no generation: a new one is another client's unread write
             case _:
-                self._note_generation(operation.uuid, reply)
+                generation = reply.get("resource_provider_generation", reply.get("generation"))
+                if self.provider(operation.uuid) is None:
+                    self.generations.pop(operation.uuid, None)
+                elif generation is not None:
+                    self.generations[operation.uuid] = generation
+
+    def _note_reshaped(self, reshape: Reshape, listed: Mapping[str, Any]) -> None:
+        """Store the expected generations; forget others, which are of other clients' writes."""
+        shown = {item["uuid"]: item["generation"] for item in listed["resource_providers"]}
+        for uuid, generation in generations_after(reshape, self.generations).items():
+            if shown.get(uuid) == generation:
+                self.generations[uuid] = generation
+            else:
+                del self.generations[uuid]
 
     def _below(self, uuid: str) -> list[str]:
         """Return what the view has below a deleted provider: another client has deleted it."""
@@ -238,10 +251,19 @@ class ViewEdit:
         self._names = self._names.refused(kind, names)
 
     def freeze(self, desired: Snapshot | None = None, *, certain: bool) -> View:
-        """Return the resulting view; its snapshot is the object ``desired`` if that is equal."""
+        """Return the resulting view; its snapshot is the object ``desired`` if that is equal.
+
+        :raises ValueError: the view lacks a write of another client: two have one name.
+        """
+        before = self._view.snapshot
+        for uuid, provider in self._edits.items():
+            holder = None if provider is None else before.named(provider.name)
+            if holder is not None and holder.uuid not in self._edits:
+                raise ValueError(f"providers {holder.uuid} and {uuid} have the name {holder.name}")
+        snapshot = before.with_changes(self._edits)
         return replace(
             self._view,
-            snapshot=self._snapshot(desired),
+            snapshot=desired if desired is not None and desired == snapshot else snapshot,
             generations=self.generations,
             names=self._names,
             drained=self._drained and still_drained(self._drained, self.provider),
@@ -249,33 +271,3 @@ class ViewEdit:
             modified=self._modified,
             unread={},
         )
-
-    def _snapshot(self, desired: Snapshot | None) -> Snapshot:
-        """:raises ValueError: the view lacks a write of another client: two have one name."""
-        before = self._view.snapshot
-        for uuid, provider in self._edits.items():
-            holder = None if provider is None else before.named(provider.name)
-            if holder is not None and holder.uuid not in self._edits:
-                raise ValueError(f"providers {holder.uuid} and {uuid} have the name {holder.name}")
-        if desired is not None:
-            changed = desired.changed_since(before)
-            if self._edits == {uuid: desired.get(uuid) for uuid in changed}:
-                return desired
-        return before.with_changes(self._edits)
-
-    def _note_generation(self, uuid: str, reply: Mapping[str, Any]) -> None:
-        generation = reply.get("resource_provider_generation", reply.get("generation"))
-        if self.provider(uuid) is None:
-            self.generations.pop(uuid, None)
-        elif generation is not None:
-            self.generations[uuid] = generation
-
-    def _note_reshaped(self, reshape: Reshape, listed: Mapping[str, Any]) -> None:
-        """Store the expected generations; forget others, which are of other clients' writes."""
-        expected = generations_after(reshape, self.generations)
-        shown = {item["uuid"]: item["generation"] for item in listed["resource_providers"]}
-        for uuid, generation in expected.items():
-            if shown.get(uuid) == generation:
-                self.generations[uuid] = generation
-            else:
-                del self.generations[uuid]
