@@ -75,24 +75,23 @@ def refresh(  # noqa: PLR0913  all but three are keywords
     modified = getattr(reply, "modified", "")
     _check_is_root(listed, root)
     others = view.sharing.difference(ours)
-    lone = [uuid for uuid in view.snapshot.children(None) if uuid not in {root, *others}]
+    roots = [uuid for uuid in view.snapshot.children(None) if uuid not in {root, *others}]
     restored = _was_restored(view, listed, root, modified)
     is_restored = view.restored or restored
     if everything or restored:
         view = View(drained=view.drained, drained_since=view.drained_since)
     content = partial(_content, api=api, traits=traits_of(listed))
     read_all = partial(_read_all, view, content, at_once)
-    members = read_all(listed, lone=False)
-    sharing = read_all(_sharing(members, api), lone=True)
-    seen = {root, *(read.provider.uuid for read in (*members, *sharing))}
-    for uuid in (*lone, *sorted(ours)):
-        if uuid not in seen:
+    members = read_all(listed)
+    sharing = read_all(_sharing(members, api), as_roots=True)
+    known = {root, *(read.provider.uuid for read in (*members, *sharing))}
+    for uuid in (*roots, *sorted(ours)):
+        if uuid not in known:
             tree = subtree(uuid, api)
-            if uuid in lone or any(item["parent_provider_uuid"] is None for item in tree[:1]):
-                below = [item for item in tree[1:] if item["uuid"] not in seen]
-                members += read_all(tree[:1], lone=True)
-                members += read_all(below, lone=False)
-                seen |= {uuid, *(item["uuid"] for item in below)}
+            if uuid in roots or any(item["parent_provider_uuid"] is None for item in tree[:1]):
+                below = [item for item in tree[1:] if item["uuid"] not in known]
+                members += read_all(tree[:1], as_roots=True) + read_all(below)
+                known |= {uuid, *(item["uuid"] for item in below)}
     view = _view_of(view, root, members, sharing)
     return replace(view, modified=modified, restored=is_restored)
 
@@ -108,15 +107,15 @@ def with_unread(view: View, api: API) -> View:
     generations, unread = dict(view.generations), dict[str, str]()
     changed: dict[str, Provider | None] = {}
     for uuid, last in view.unread.items():
-        values, seen = dict[str, Any](), set[int]()
+        values, found = dict[str, Any](), set[int]()
         for part in sorted(SETTERS, key=last.__eq__):
             values[part], generations[uuid] = read_part(uuid, part, api)
-            seen.add(generations[uuid])
-        if min(seen) < view.generations.get(uuid, 0):  # Placement was restored: all may differ
+            found.add(generations[uuid])
+        if min(found) < view.generations.get(uuid, 0):  # Placement was restored: all may differ
             return view.stale()
         values["inventory"] = values.pop("inventories")
         changed[uuid] = replace(view.snapshot.providers[uuid], **values)
-        if len(seen) > 1:
+        if len(found) > 1:
             unread[uuid] = last
     snapshot = view.snapshot.with_changes(changed)
     return replace(
@@ -131,7 +130,7 @@ def with_unread(view: View, api: API) -> View:
     )
 
 
-def with_lone_root(view: View, uuid: str, api: API) -> View | None:
+def with_root(view: View, uuid: str, api: API) -> View | None:
     """Return the view extended by the root ``uuid``, read without its children; 4 GETs.
 
     Return ``None`` if there is no such root, or if the view already has its name.
@@ -180,12 +179,12 @@ def other_hosts(aggregates: Collection[str], tree: Container[str], api: API) -> 
 def provider_by_name(name: str, api: API) -> Listed | None:
     """Return the provider with this name, in any tree, or ``None``."""
     # Placement ignores an empty name, and would list all providers.
-    return _first(f"name={quote(name)}", api) if name else None
+    return next(iter(_listing(f"name={quote(name)}", api)), None) if name else None
 
 
 def provider_by_uuid(uuid: str, api: API) -> Listed | None:
     """Return the provider with this UUID, in any tree, or ``None``."""
-    return _first(f"uuid={uuid}", api)
+    return next(iter(_listing(f"uuid={uuid}", api)), None)
 
 
 def providers_with_trait(trait: str, api: API) -> list[Listed]:
@@ -199,11 +198,6 @@ def providers_with_trait(trait: str, api: API) -> list[Listed]:
 def members_of(root: str, api: API) -> list[Listed]:
     """Return all providers of the tree of ``root`` (UUID), which may be none; 1 GET."""
     return _listing(f"in_tree={root}", api)
-
-
-def _first(query: str, api: API) -> Listed | None:
-    listed = _listing(query, api)
-    return listed[0] if listed else None
 
 
 def subtree(uuid: str, api: API) -> list[Listed]:
@@ -268,8 +262,10 @@ def _was_restored(view: View, listed: Collection[Listed], root: str, modified: s
     older = [uuid for uuid, now in generations.items() if now < view.generations.get(uuid, now)]
     restored = len(older) > 1 or root in older
     lost = root in view.snapshot and root not in generations
-    other_time = bool(modified) and view.modified not in ("", modified)
-    rewritten = other_time and _seems_same(view, listed, root)
+    known = view.snapshot.walk(root) if root in view.snapshot else ()
+    before = {each.uuid: (each.name, view.generations.get(each.uuid)) for each in known}
+    same = before == {item["uuid"]: (item["name"], item["generation"]) for item in listed}
+    rewritten = same and bool(modified) and view.modified not in ("", modified)
     if restored:
         LOG.warning(
             "Placement has an older state than before (generations of %s providers decreased): "
@@ -282,13 +278,6 @@ def _was_restored(view: View, listed: Collection[Listed], root: str, modified: s
     elif rewritten:
         LOG.warning("Placement was restored, to generations as before: reading everything again")
     return restored or lost or rewritten
-
-
-def _seems_same(view: View, listed: Iterable[Listed], root: str) -> bool:
-    """Return whether the tree has the providers, names and generations of the view."""
-    known = view.snapshot.walk(root) if root in view.snapshot else ()
-    before = {each.uuid: (each.name, view.generations.get(each.uuid)) for each in known}
-    return before == {item["uuid"]: (item["name"], item["generation"]) for item in listed}
 
 
 def _sharing(members: Iterable[_Read], api: API) -> list[Listed]:
@@ -307,15 +296,22 @@ def _in_aggregates(aggregates: Iterable[str], required: str, api: API) -> Iterat
 
 
 def _read_all(
-    view: View, content: Content, at_once: int, listed: Collection[Listed], *, lone: bool
+    view: View,
+    content: Content,
+    at_once: int,
+    listed: Collection[Listed],
+    *,
+    as_roots: bool = False,
 ) -> list[_Read]:
-    changed = [item for item in listed if _unchanged(view, item) is None]
+    changed = [item for item in listed if not has_generation(view, item)]
     contents = _map(content, changed, at_once)
     read_now = {item["uuid"]: read for item, read in zip(changed, contents, strict=True)}
     reads = []
     for item in listed:
-        parent = None if lone else item["parent_provider_uuid"]
-        read = _unchanged(view, item) or read_now[item["uuid"]]
+        uuid, parent = item["uuid"], None if as_roots else item["parent_provider_uuid"]
+        read = read_now.get(uuid)
+        if uuid not in read_now:
+            read = _Read(view.snapshot.providers[uuid], item["generation"])
         if read is not None:
             placed = replace(read.provider, name=item["name"], parent_uuid=parent)
             same = placed == read.provider
@@ -339,12 +335,6 @@ def has_generation(view: View, item: Listed) -> bool:
     uuid: str = item["uuid"]
     is_known = uuid in view.snapshot and not (view.certain and uuid in view.unread)
     return is_known and view.generations.get(uuid) == item["generation"]
-
-
-def _unchanged(view: View, item: Listed) -> _Read | None:
-    if not has_generation(view, item):
-        return None
-    return _Read(view.snapshot.providers[item["uuid"]], item["generation"])
 
 
 def _content(item: Listed, api: API, traits: Traits) -> _Read | None:

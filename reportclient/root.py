@@ -36,7 +36,7 @@ from reportclient.reader import (
     has_generation,
     members_of,
     refresh,
-    with_lone_root,
+    with_root,
     with_unread,
 )
 from reportclient.refusals import (
@@ -375,7 +375,7 @@ class Root:
         self.read(api)
         if create.uuid in self.view.snapshot:
             return err
-        extended = None if self.inside else with_lone_root(self.view, create.uuid, api)
+        extended = None if self.inside else with_root(self.view, create.uuid, api)
         if extended is not None and _may_take(create, extended.snapshot):
             self.view = extended
         else:
