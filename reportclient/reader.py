@@ -7,16 +7,19 @@ the next write would overwrite another client's change.
 import logging
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
+from itertools import chain
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 from reportclient import forms
 from reportclient.errors import NotFound, Rejected, UnknownNames
 from reportclient.http import API
-from reportclient.model import SHARES_VIA_AGGREGATE, Provider
+from reportclient.model import SHARES_VIA_AGGREGATE, Allocations, Provider, used_providers
 from reportclient.plan import SETTERS
+from reportclient.reshape import Affected, moved_allocations
 from reportclient.snapshot import Snapshot
 from reportclient.view import View, still_drained
 
@@ -165,6 +168,62 @@ def allocations_on(uuid: str, api: API) -> dict[str, dict[str, int]]:
     except NotFound:
         return {}
     return {consumer: held[consumer]["resources"] for consumer in sorted(held)}
+
+
+class LazyAllocations(Mapping[str, dict[str, Any]]):
+    """The allocations on a view's tree by consumer UUID, read on first access.
+
+    Values are copies in the format of ``GET /allocations/{consumer_uuid}``; change them freely.
+    The first access sends 1 GET for each provider with inventory, and each consumer's value
+    1 GET more.  Each raises :class:`reportclient.errors.PlacementError` if reading fails.  One
+    thread at a time may use it.
+    """
+
+    def __init__(self, view: View, api: API) -> None:
+        self._view, self._api = view, api
+        self.read: Allocations = {}
+        """The allocations as read, of the consumers that were accessed."""
+
+    @cached_property
+    def holders(self) -> dict[str, list[str]]:
+        """The UUIDs of the consumers by provider UUID."""
+        # A provider without inventory has no allocations.
+        stocked = (each for each in self._view.snapshot.walk() if each.inventory)
+        uuids = [each.uuid for each in stocked if each.uuid not in self._view.sharing]
+        return {uuid: [*allocations_on(uuid, self._api)] for uuid in uuids}
+
+    @cached_property
+    def _consumers(self) -> dict[str, None]:
+        return dict.fromkeys(chain(*self.holders.values()))
+
+    def __getitem__(self, consumer: str) -> dict[str, Any]:
+        if consumer not in self:
+            raise KeyError(consumer)
+        if consumer not in self.read:
+            self.read[consumer] = allocations_of(consumer, self._api)
+        return deepcopy(self.read[consumer])
+
+    def __contains__(self, consumer: object) -> bool:
+        return consumer in self._consumers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._consumers)
+
+    def __len__(self) -> int:
+        return len(self._consumers)
+
+    def moved(
+        self, after: Allocations, old: Snapshot, new: Snapshot
+    ) -> tuple[Allocations, frozenset[str]]:
+        """Return the allocations of ``after`` that a reshape moves, and what stays in use (UUIDs).
+
+        :raises reportclient.reshape.AllocationsBroken: allocations were lost or invented.
+        """
+        before = {consumer: self.read[consumer] for consumer in self.read if consumer in after}
+        moved = moved_allocations(before, after, Affected.between(old, new))
+        holders = self.holders.items()
+        others = {uuid for uuid, users in holders if any(user not in after for user in users)}
+        return moved, frozenset(others | used_providers(after))
 
 
 def other_hosts(aggregates: Collection[str], tree: Container[str], api: API) -> list[str]:

@@ -15,7 +15,6 @@ from reportclient.errors import (
     InUse,
     PlacementError,
     Unreachable,
-    without_frames,
 )
 
 SPREAD = 0.5
@@ -71,10 +70,6 @@ class Times:
         """Seconds for which a root with pending writes rests: a period, if it is a short one."""
         return min(self.period, PERIOD)
 
-    def gap(self, tries: int) -> float:
-        """Return the seconds until the next try: a period, doubled up to a verification."""
-        return doubled(self.period, tries, self.verify_every or RETRY_REFUSED_EVERY)
-
 
 def seconds_to_next_try(
     err: PlacementError,
@@ -91,7 +86,7 @@ def seconds_to_next_try(
     - Any other refusal: the operation waits for the next verification.
     """
     if isinstance(err, (*PASSING, InUse)):
-        return times.gap(tries)
+        return doubled(times.period, tries, times.verify_every or RETRY_REFUSED_EVERY)
     if not isinstance(err, Unreachable):
         return inf
     skips = tries > 1 or (tries == 1 and uniform(0.0, 1.0) < 0.5)
@@ -140,10 +135,6 @@ class Schedule:
         wait = times.verify_every
         self.verify_at = now + (inf if wait is None else self.uniform(0.0, wait))
         self.audit_at = now + self._spread(times.audit_every)
-
-    def unread(self, err: Unreachable) -> None:
-        """Note that reading failed, though the view can still be used."""
-        self.unreachable = without_frames(err)
 
     def answered(self) -> None:
         """Note that Placement answered to the end of an attempt, or carried out a write."""

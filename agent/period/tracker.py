@@ -52,15 +52,14 @@ from agent.reporting.reports import Occasion, Report
 from agent.state.saved_root import SavedRoot
 from drivers.errors import DriverError, ReshapeFailed, ReshapeNeeded
 from drivers.loader import LoadedDriver
-from reportclient.allocations import LazyAllocations
 from reportclient.apply import Outcome, never
-from reportclient.errors import PlacementError, Unreachable, WrongForm
+from reportclient.errors import PlacementError, Unreachable, WrongForm, without_frames
 from reportclient.http import API
 from reportclient.model import Allocations, Provider, used_providers
 from reportclient.plain_text import error_text, first_few
 from reportclient.plan import DeleteProvider, Operation, Plan, Problem, SetTraits, diff
 from reportclient.provider_tree import ProviderTree
-from reportclient.reader import allocations_on
+from reportclient.reader import LazyAllocations, allocations_on
 from reportclient.refusals import RESHAPE
 from reportclient.reshape import Affected, AllocationsBroken, moved_allocations
 from reportclient.root import Counting, Root
@@ -301,7 +300,7 @@ class Tracker:
         except Unreachable as err:
             if not self.view.certain or isinstance(err, WrongForm):
                 raise
-            self.root.schedule.unread(err)
+            self.root.schedule.unreachable = without_frames(err)
             return
         if before is not self.view.snapshot:
             self.reads.append((before, self.view.snapshot))
