@@ -83,17 +83,12 @@ class Outcome:
     unsent: set[str] = field(default_factory=set)
 
 
-def never() -> bool:
-    """Return false: the default of ``stop``."""
-    return False
-
-
 def apply(  # noqa: PLR0913  all but three are keywords
     plan: Plan,
     view: View,
     api: API,
     *,
-    stop: Callable[[], bool] = never,
+    stop: Callable[[], bool] = lambda: False,
     at_once: int = 1,
     failed: Mapping[str, PlacementError] = {},
     patience: int = FAULTS,

@@ -66,11 +66,6 @@ Users = Mapping[str, Sequence[str]]
 """Consumers (UUIDs) by class."""
 
 
-def nothing_foreign(_: Provider) -> Collection[str]:
-    """Return no classes: the default, if the caller owns all classes."""
-    return ()
-
-
 _REMOVALS = (DeleteProvider, SetInventory)
 _NAME, _BELOW = "name ", "below "
 """Prefixes of what operations need: a free name, and nothing below a provider."""
@@ -184,12 +179,12 @@ class Refusals:
         """
         if not self.by_subject:
             return list(plan), []
-        left = [operation for operation in plan if not self._waits(self.earlier(operation), now)]
+        sent = [operation for operation in plan if not self._waits(self.earlier(operation), now)]
         wanted = {key for key in self.by_subject if key.startswith(DRAIN)}
         wanted.update({RESHAPE} if self.reshape() is not None else ())
         wanted.update(subject_of(each) for each in plan if self.earlier(each) is not None)
         self.by_subject = {key: value for key, value in self.by_subject.items() if key in wanted}
-        ranked = sorted(zip(self._ranks(left, snapshot), left, strict=True), key=itemgetter(0))
+        ranked = sorted(zip(self._ranks(sent, snapshot), sent, strict=True), key=itemgetter(0))
         first = [each for rank, each in ranked if rank == -inf]
         return first, [each for rank, each in ranked if rank > -inf]
 
@@ -291,7 +286,7 @@ class Refusals:
         self,
         snapshot: Snapshot,
         planned: Iterable[Operation],
-        foreign: ForeignClasses,
+        foreign: ForeignClasses | None = None,
         now: float = inf,
     ) -> Plan:
         """Return a plan that reserves all inventory that can't be removed yet.
@@ -309,7 +304,8 @@ class Refusals:
                 provider = snapshot.get(operation.uuid)
                 while provider is not None:
                     if provider.uuid == operation.uuid or provider.uuid in leaving:
-                        theirs = {name: provider.inventory[name] for name in foreign(provider)}
+                        names = foreign(provider) if foreign else ()
+                        theirs = {name: provider.inventory[name] for name in names}
                         drains[provider.uuid] = _drain(provider, theirs)
                     provider = snapshot.get(provider.parent_uuid) if provider.parent_uuid else None
             elif isinstance(operation, SetInventory) and operation.uuid in snapshot:

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
-from reportclient.apply import FAULTS, Outcome, apply, http_call, never
+from reportclient.apply import FAULTS, Outcome, apply, http_call
 from reportclient.errors import (
     PLAN_ANEW,
     AlreadyThere,
@@ -43,7 +43,6 @@ from reportclient.refusals import (
     ForeignClasses,
     Refusals,
     explain_errors,
-    nothing_foreign,
 )
 from reportclient.schedule import RETRY_REFUSED_EVERY, UPGRADES_SEEN_WITHIN, Schedule, Times
 from reportclient.snapshot import Snapshot
@@ -252,15 +251,16 @@ class Root:
         plan: Plan,
         api: Counting,
         *,
-        stop: Callable[[], bool] = never,
-        foreign: ForeignClasses = nothing_foreign,
+        stop: Callable[[], bool] = lambda: False,
+        foreign: ForeignClasses | None = None,
     ) -> Outcome:
         """Send a plan without what has to wait; drain what can't be removed yet.
 
         Draining reserves all of an inventory that consumers still use.
 
         :param stop: called before each batch; if it returns true, the rest is not sent.
-        :param foreign: returns the classes of a provider that are not to be drained.
+        :param foreign: returns the classes of a provider that are not to be drained; ``None``: the
+            caller owns all.
         :raises reportclient.errors.PlacementError: as :meth:`remember_refusals`; what is to be
             deleted was changed.
         """
@@ -270,7 +270,7 @@ class Root:
         silence = refusals.look_at_users(self.view, now, times, api)
         first, late = refusals.suppress(plan, self.view.snapshot, now)
         deleted = {each.uuid for each in (*first, *late) if isinstance(each, DeleteProvider)}
-        if deleted and not was_read and foreign is not nothing_foreign:
+        if deleted and not was_read and foreign is not None:
             self._refuse_changed(deleted, api)  # else all of it goes in any case
         first, late = (
             refusals.without_exceeded(part, self.view, now, times, api) for part in (first, late)

@@ -52,7 +52,7 @@ from agent.reporting.reports import Occasion, Report
 from agent.state.saved_root import SavedRoot
 from drivers.errors import DriverError, ReshapeFailed, ReshapeNeeded
 from drivers.loader import LoadedDriver
-from reportclient.apply import Outcome, never
+from reportclient.apply import Outcome
 from reportclient.errors import PlacementError, Unreachable, WrongForm, without_frames
 from reportclient.http import API
 from reportclient.model import Allocations, Provider, used_providers
@@ -161,7 +161,7 @@ class Tracker:
         return self.root.view
 
     def period(
-        self, now: float, *, disabled: bool | None = None, stop: Callable[[], bool] = never
+        self, now: float, *, disabled: bool | None = None, stop: Callable[[], bool] = lambda: False
     ) -> Report:
         """Read, call the drivers and write what differs.  Never raises: the report has the error.
 
@@ -254,7 +254,7 @@ class Tracker:
     # -- one cycle
 
     def once(
-        self, api: Counting, disabled: bool | None = None, stop: Callable[[], bool] = never
+        self, api: Counting, disabled: bool | None = None, stop: Callable[[], bool] = lambda: False
     ) -> Report:
         """Return the report of one try of a period: see :meth:`period`."""
         api.needs = self.root_rules.needs
