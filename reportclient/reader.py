@@ -53,7 +53,7 @@ def refresh(  # noqa: PLR0913  all but three are keywords
     api: API,
     *,
     everything: bool = False,
-    ours: Collection[str] = frozenset(),
+    own: Collection[str] = frozenset(),
     at_once: int = 1,
     traits_of: Callable[[Collection[Listed]], Traits] = lambda _: {},
 ) -> View:
@@ -64,7 +64,7 @@ def refresh(  # noqa: PLR0913  all but three are keywords
     traits.
 
     :param everything: read every provider again, whatever its generation.
-    :param ours: UUIDs of other providers of the caller.  Sharing providers among them are read
+    :param own: UUIDs of other providers of the caller.  Sharing providers among them are read
         even if they share no aggregate with the tree any more.  Those that are not in the tree are
         looked up, and what is below them: a move may have succeeded although its reply was lost, or
         have taken along a child that a restore had put below them.
@@ -77,7 +77,7 @@ def refresh(  # noqa: PLR0913  all but three are keywords
     listed = forms.checked(f"GET {path}", _LISTED, reply)
     modified = getattr(reply, "modified", "")
     _check_is_root(listed, root)
-    others = view.sharing.difference(ours)
+    others = view.sharing.difference(own)
     roots = [uuid for uuid in view.snapshot.children(None) if uuid not in {root, *others}]
     restored = _was_restored(view, listed, root, modified)
     is_restored = view.restored or restored
@@ -88,7 +88,7 @@ def refresh(  # noqa: PLR0913  all but three are keywords
     members = read_all(listed)
     sharing = read_all(_sharing(members, api), as_roots=True)
     known = {root, *(read.provider.uuid for read in (*members, *sharing))}
-    for uuid in (*roots, *sorted(ours)):
+    for uuid in (*roots, *sorted(own)):
         if uuid not in known:
             tree = subtree(uuid, api)
             if uuid in roots or any(item["parent_provider_uuid"] is None for item in tree[:1]):
@@ -340,10 +340,10 @@ def _was_restored(view: View, listed: Collection[Listed], root: str, modified: s
 
 
 def _sharing(members: Iterable[_Read], api: API) -> list[Listed]:
-    ours = {read.provider.uuid for read in members}
+    tree = {read.provider.uuid for read in members}
     aggregates = {agg for read in members for agg in read.provider.aggregates}
     listed = {item["uuid"]: item for item in _in_aggregates(aggregates, SHARES_VIA_AGGREGATE, api)}
-    return [item for uuid, item in listed.items() if uuid not in ours]
+    return [item for uuid, item in listed.items() if uuid not in tree]
 
 
 def _in_aggregates(aggregates: Iterable[str], required: str, api: API) -> Iterator[Listed]:

@@ -189,10 +189,10 @@ class Root:
             self.store.save(self.uuid, self.view)
         return result, counted
 
-    def refresh(self, api: API, now: float, ours: Collection[str] = frozenset()) -> bool:
+    def refresh(self, api: API, now: float, own: Collection[str] = frozenset()) -> bool:
         """Read the tree if it is due (:meth:`is_due`); return whether it was read.
 
-        ``now`` is in seconds of a monotonic clock; ``ours``: see
+        ``now`` is in seconds of a monotonic clock; ``own``: see
         :func:`reportclient.reader.refresh`.
 
         :raises reportclient.errors.PlacementError: reading failed; the view is unchanged.
@@ -211,7 +211,7 @@ class Root:
             self.view = replace(self.view, names=self.view.names.without_absent())
         audit, before = now >= self.schedule.audit_at, self.view.generations
         self.view = refresh(
-            self.view, self.uuid, api, everything=audit, ours=ours, at_once=self.times.at_once
+            self.view, self.uuid, api, everything=audit, own=own, at_once=self.times.at_once
         )
         went_back = (self.view.generations.get(uuid, old) < old for uuid, old in before.items())
         if self.store is not None and any(went_back):

@@ -33,13 +33,17 @@ Drained = Mapping[str, Mapping[str, int]]
 
 def opened(snapshot: Snapshot, drained: Drained) -> Snapshot:
     """Return the snapshot with each drained class as it was before: with its own ``reserved``."""
-    return snapshot.with_changes(
-        {
-            uuid: _with_reserved(snapshot.providers[uuid], before)
-            for uuid, before in drained.items()
-            if uuid in snapshot
-        }
-    )
+    changes = {}
+    for uuid, before in drained.items():
+        if (provider := snapshot.get(uuid)) is not None:
+            inventory = {
+                name: replace(record, reserved=min(before[name], record.total))
+                if name in before
+                else record
+                for name, record in provider.inventory.items()
+            }
+            changes[uuid] = replace(provider, inventory=inventory)
+    return snapshot.with_changes(changes)
 
 
 def still_drained(drained: Drained, provider: Callable[[str], Provider | None]) -> Drained:
@@ -56,16 +60,6 @@ def still_drained(drained: Drained, provider: Callable[[str], Provider | None]) 
         if left := {name: amount for name, amount in before.items() if name in full}:
             entries[uuid] = left
     return entries
-
-
-def _with_reserved(provider: Provider, reserved: Mapping[str, int]) -> Provider:
-    inventory = {
-        name: replace(record, reserved=min(reserved[name], record.total))
-        if name in reserved
-        else record
-        for name, record in provider.inventory.items()
-    }
-    return replace(provider, inventory=inventory)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ def test_a_root_outside_the_tree_is_added_as_a_refresh_would_read_it(placement) 
     view = refresh(View(), HOST, placement)
     placement.stranger.create_provider("pool", POOL)
     placement.stranger.add_trait(POOL, "CUSTOM_POOL")
-    assert with_root(view, POOL, placement) == refresh(view, HOST, placement, ours=[POOL])
+    assert with_root(view, POOL, placement) == refresh(view, HOST, placement, own=[POOL])
 
 
 def test_what_is_no_root_or_not_there_or_has_a_known_name_is_not_added(placement) -> None:

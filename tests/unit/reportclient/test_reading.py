@@ -52,11 +52,11 @@ def test_a_lone_root_costs_one_call_and_stays_a_root_if_it_is_moved(placement) -
 
 def test_an_own_root_outside_the_tree_is_read_by_one_listing(placement) -> None:
     placement.stranger.create_child(HOST, "port", PORT)
-    ours = [CARD, POOL, DISK, PORT]
-    view, calls = calls_of_refresh(placement, View(), ours=ours)
+    own = [CARD, POOL, DISK, PORT]
+    view, calls = calls_of_refresh(placement, View(), own=own)
     assert calls == 2 + 5 * 3, "two listings, and three parts of each provider"
     assert view.snapshot.providers[DISK].parent_uuid == POOL
-    assert calls_of_refresh(placement, view, ours=ours) == (view, 2)
+    assert calls_of_refresh(placement, view, own=own) == (view, 2)
 
 
 @pytest.mark.parametrize(
