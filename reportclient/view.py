@@ -254,10 +254,15 @@ class ViewEdit:
             holder = None if provider is None else before.named(provider.name)
             if holder is not None and holder.uuid not in self._edits:
                 raise ValueError(f"providers {holder.uuid} and {uuid} have the name {holder.name}")
-        snapshot = before.with_changes(self._edits)
+        if desired is not None and self._edits == {
+            uuid: desired.get(uuid) for uuid in desired.changed_since(before)
+        }:
+            snapshot = desired
+        else:
+            snapshot = before.with_changes(self._edits)
         return replace(
             self._view,
-            snapshot=desired if desired is not None and desired == snapshot else snapshot,
+            snapshot=snapshot,
             generations=self.generations,
             names=self._names,
             drained=self._drained and still_drained(self._drained, self.provider),
