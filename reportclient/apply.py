@@ -83,17 +83,12 @@ class Outcome:
     unsent: set[str] = field(default_factory=set)
 
 
-def never() -> bool:
-    """Return false: the default of ``stop``."""
-    return False
-
-
 def apply(  # noqa: PLR0913  all but three are keywords
     plan: Plan,
     view: View,
     api: API,
     *,
-    stop: Callable[[], bool] = never,
+    stop: Callable[[], bool] = lambda: False,
     at_once: int = 1,
     failed: Mapping[str, PlacementError] = {},
     patience: int = FAULTS,
@@ -168,17 +163,17 @@ class _Run:
     unsure: bool = False
     unread: dict[str, str] = field(default_factory=dict)
     """Providers (UUIDs) to which another client has written, with the part that is to be set."""
-    in_a_row: list[PlacementError] = field(default_factory=list)
+    faults: list[PlacementError] = field(default_factory=list)
     """The errors of ``PASSING`` since an operation was acknowledged."""
 
     def attempt(self, batch: list[Operation]) -> None:
         if self.outcome.bulk_refused:
             batch = [single for operation in batch for single in _singly(operation)]
         sendable = [each for each in map(self._sendable, batch) if each is not None]
-        if len(self.in_a_row) >= self.patience:
+        if len(self.faults) >= self.patience:
             for single in (single for operation in sendable for single in _singly(operation)):
                 self.outcome.unsent.add(subject_of(single))
-                self._refuse(single, self.in_a_row[0])
+                self._refuse(single, self.faults[0])
             return
         if len(sendable) == 1:
             self._handle_result(sendable[0], self._send(sendable[0]))
@@ -246,7 +241,7 @@ class _Run:
         if isinstance(result, dict):
             self.edit.ack(operation, result)  # the only line that changes the view
             outcome.done += (operation,)
-            self.in_a_row.clear()
+            self.faults.clear()
             return
         if isinstance(result, UnknownNames):
             self.edit.refused(operation, result.names)
@@ -265,7 +260,7 @@ class _Run:
                     self.attempt([single])
         else:
             if isinstance(result, PASSING):
-                self.in_a_row.append(result)
+                self.faults.append(result)
             self._refuse(operation, result)
 
     def _ends_plan(self, operation: Operation, err: PlacementError) -> bool:
@@ -274,7 +269,7 @@ class _Run:
         That is after a race, and after an error that says what was not known.
         """
         races = Conflict if isinstance(operation, SetInventories) else PLAN_ANEW
-        if not isinstance(err, races) or self.in_a_row:
+        if not isinstance(err, races) or self.faults:
             return is_silence(err)
         if isinstance(err, AlreadyThere | UnknownNames):
             return True

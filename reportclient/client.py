@@ -16,14 +16,13 @@ from functools import partial
 from threading import RLock
 from typing import Any, TypeVar
 
-from reportclient.allocations import LazyAllocations, Moves
 from reportclient.errors import Conflict, InUse, NotFound, NotOwned, NotSent, PlacementError, Wrong
 from reportclient.http import API, PlacementAPI, as_api
 from reportclient.model import Allocations, Provider, canonical_uuid
 from reportclient.one_provider import OneProvider
-from reportclient.plan import DeleteProvider, Operation, Plan, Problem, SetInventory, diff
+from reportclient.plan import DeleteProvider, Operation, Problem, SetInventory, diff
 from reportclient.provider_tree import ProviderTree, any_sets
-from reportclient.reader import provider_by_name, provider_by_uuid
+from reportclient.reader import LazyAllocations, provider_by_name, provider_by_uuid
 from reportclient.refusals import Refusals, users_by_class
 from reportclient.root import BulkWrites, Counting, Root, Store
 from reportclient.schedule import AT_ONCE, Times
@@ -348,46 +347,44 @@ class Client:
         api: Counting,
         after: Allocations | None = None,
     ) -> Result:
-        leaving = tracked.leaving
-        new, moves = tracked.view.with_drained(new, partial(any_sets, tree.claims)), Moves()
+        before, leaving = tracked.view, tracked.leaving
+        moved, in_use = None, frozenset[str]()
+        new = before.with_drained(new, partial(any_sets, tree.claims))
         if after is None:
-            new = _without_freed(tracked.view, tree, new, leaving, api)
+            new = _without_freed(before, tree, new, leaving, api)
+        elif tracked.held is None:
+            text = "call Client.allocations() for this root before each update with allocations"
+            raise ValueError(text)
         else:
-            moves = Moves.from_allocations(tracked.held, after, tracked.view.snapshot, new)
-        plan = self._plan(tracked, new, moves)
+            moved, in_use = tracked.held.moved(after, before.snapshot, new)
+        self._refuse_not_owned(before, new)
+        owned, names = tracked.uuid, before.names
+        plan = diff(before.snapshot, new, moved, names=names, in_use=in_use, owned=owned)
+        if wrong := tuple(problem for problem in plan.problems if problem.wrong):
+            raise Wrong("; ".join(map(str, wrong)), problems=wrong)
         outcome = tracked.write(plan, api)
         if outcome.stopped_by is not None:
             raise outcome.stopped_by
         view, refusals = tracked.view, tracked.refusals
-        in_use, refused = refusals.draining(), refusals.by_subject
-        leaving |= {s for s in in_use if isinstance(refused[s].operation, DeleteProvider)}
+        held, refused = refusals.draining(), refusals.by_subject
+        leaving |= {s for s in held if isinstance(refused[s].operation, DeleteProvider)}
         leaving &= view.snapshot.providers.keys()
-        causes = refusals.causes(outcome.failed)
-        waiting = {k: e for k, e in causes.items() if k in in_use and isinstance(e, InUse)}
+        causes = refusals.errors(outcome.failed)
+        waiting = {k: e for k, e in causes.items() if k in held and isinstance(e, InUse)}
         failed = {key: err for key, err in causes.items() if key not in waiting}
         for uuid in leaving | view.drained.keys():
             waiting.setdefault(uuid, InUse(f"provider {uuid} was in use before: still draining"))
         return Result(view, (), failed, waiting, frozenset(view.drained), plan.problems)
 
-    def _plan(self, tracked: _Tree, new: Snapshot, moves: Moves) -> Plan:
-        """Return the plan of an update.
-
-        :raises reportclient.errors.Wrong: no Placement takes a change, or it is not the caller's.
-        """
-        view, old, root = tracked.view, tracked.view.snapshot, tracked.uuid
-        for uuid in new.changed_since(old):
-            before = old.get(uuid)
-            if before and before != new.get(uuid) and not self._may_change(before, view):
+    def _refuse_not_owned(self, view: View, new: Snapshot) -> None:
+        """:raises reportclient.errors.NotOwned: what differs from ``view`` is not the caller's."""
+        may_change = self._owns or (lambda provider: provider.uuid not in view.sharing)
+        for uuid in new.changed_since(view.snapshot):
+            before = view.snapshot.get(uuid)
+            if before and before != new.get(uuid) and not may_change(before):
                 raise NotOwned(f"provider {before.name} ({uuid}) is owned by another service")
             if self._owns is None and uuid in new and new.root_of(uuid) in view.sharing:
                 raise NotOwned(f"the parent of provider {uuid} is owned by another service")
-        plan = diff(old, new, moves.allocations, names=view.names, in_use=moves.in_use, owned=root)
-        if wrong := tuple(problem for problem in plan.problems if problem.wrong):
-            raise Wrong("; ".join(map(str, wrong)), problems=wrong)
-        return plan
-
-    def _may_change(self, provider: Provider, view: View) -> bool:
-        return self._owns(provider) if self._owns else provider.uuid not in view.sharing
 
 
 def _without_freed(

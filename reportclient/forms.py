@@ -1,10 +1,12 @@
-"""The forms of Placement's answers: each value is checked where it is read.  Pure.
+"""The forms of Placement's answers, and of what is saved: checked where it is read.  Pure.
 
 A check takes a value and returns it, or raises ``ValueError`` with the way to the value and what is
 wrong: ``.resource_providers[3].generation is 'one', not a whole number``.  :func:`checked` turns
 that into the error of a request.
 """
 
+import hashlib
+import json
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -198,3 +200,39 @@ def parse_microversion(version: str) -> tuple[int, ...]:
         raise ValueError(f"{version!r} is not a microversion such as '1.39'")
     major, minor = version.split(".")
     return int(major), int(minor)
+
+
+CHECKSUM = "sha256"
+DAMAGE = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
+"""Exceptions that reading damaged data can raise, including too deeply nested JSON."""
+
+
+def sealed(fields: Mapping[str, Any]) -> bytes:
+    """Return JSON-compatible fields with their checksum as bytes: plain, readable JSON."""
+    return json.dumps({**fields, CHECKSUM: _checksum(fields)}, indent=1).encode() + b"\n"
+
+
+def unsealed(data: bytes) -> dict[str, Any]:
+    """Return the fields without the checksum.
+
+    :raises ValueError: (or another of ``DAMAGE``) the data is damaged.
+
+    >>> unsealed(sealed({"version": 1}))
+    {'version': 1}
+    """
+    try:
+        fields = json.loads(data)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if not isinstance(fields, dict):
+        raise TypeError("it is not a JSON object")
+    checksum = fields.pop(CHECKSUM, None)
+    if checksum != _checksum(fields):
+        raise ValueError("its checksum is wrong" if checksum else "it has no checksum")
+    return fields
+
+
+def _checksum(fields: Mapping[str, Any]) -> str:
+    """Return the checksum of the fields, independent of their order and spacing."""
+    text = json.dumps(fields, separators=(",", ":"), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()

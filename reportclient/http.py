@@ -82,13 +82,13 @@ class API(Protocol):
 
 
 @dataclass(slots=True)
-class _InVain:
+class _Timeouts:
     """Number of requests in a row without an answer in time; an API and its tagged copies share it.
 
     The wait for the next answer doubles with each.
     """
 
-    requests: int = 0
+    count: int = 0
 
 
 class PlacementAPI:
@@ -110,7 +110,7 @@ class PlacementAPI:
         self.adapter = adapter
         self._on_answer = on_answer
         self._longest_wait = longest_wait
-        self._in_vain = _InVain()
+        self._timeouts = _Timeouts()
         self._headers: dict[str, str] = {}
 
     def tagged(self, request_id: str | None) -> "PlacementAPI":
@@ -132,7 +132,7 @@ class PlacementAPI:
 
     def _send(self, method: str, path: str, json: Any, version: str) -> Any:
         timeout = self.adapter.session.timeout or TIMEOUT
-        wait = max(timeout, doubled(timeout, self._in_vain.requests, self._longest_wait))
+        wait = max(timeout, doubled(timeout, self._timeouts.count, self._longest_wait))
         try:
             response = self.adapter.request(
                 path,
@@ -156,14 +156,14 @@ class PlacementAPI:
             why = _reason(err).replace(path, "") if len(path) > 1 else _reason(err)
             text = f"no answer to {method} {shown(path)}: {why}"
             if isinstance(err.__context__, ReadTimeout):
-                self._in_vain.requests += 1
+                self._timeouts.count += 1
                 text += f"; if the server is only slow, raise timeout ({timeout:g} s)"
             raise Unreachable(text, unsent=_is_unsent(err)) from err
         except Exception as err:
             if type(err) is not Exception:  # which plugins raise for options that are not set
                 raise
             raise AuthenticationFailed(f"the auth plugin can't authenticate: {err}") from err
-        self._in_vain.requests = 0
+        self._timeouts.count = 0
         if self._on_answer is not None:
             self._on_answer()
         return response

@@ -7,16 +7,19 @@ the next write would overwrite another client's change.
 import logging
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
+from itertools import chain
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 from reportclient import forms
 from reportclient.errors import NotFound, Rejected, UnknownNames
 from reportclient.http import API
-from reportclient.model import SHARES_VIA_AGGREGATE, Provider
+from reportclient.model import SHARES_VIA_AGGREGATE, Allocations, Provider, used_providers
 from reportclient.plan import SETTERS
+from reportclient.reshape import Affected, moved_allocations
 from reportclient.snapshot import Snapshot
 from reportclient.view import View, still_drained
 
@@ -50,7 +53,7 @@ def refresh(  # noqa: PLR0913  all but three are keywords
     api: API,
     *,
     everything: bool = False,
-    ours: Collection[str] = frozenset(),
+    own: Collection[str] = frozenset(),
     at_once: int = 1,
     traits_of: Callable[[Collection[Listed]], Traits] = lambda _: {},
 ) -> View:
@@ -61,7 +64,7 @@ def refresh(  # noqa: PLR0913  all but three are keywords
     traits.
 
     :param everything: read every provider again, whatever its generation.
-    :param ours: UUIDs of other providers of the caller.  Sharing providers among them are read
+    :param own: UUIDs of other providers of the caller.  Sharing providers among them are read
         even if they share no aggregate with the tree any more.  Those that are not in the tree are
         looked up, and what is below them: a move may have succeeded although its reply was lost, or
         have taken along a child that a restore had put below them.
@@ -74,25 +77,24 @@ def refresh(  # noqa: PLR0913  all but three are keywords
     listed = forms.checked(f"GET {path}", _LISTED, reply)
     modified = getattr(reply, "modified", "")
     _check_is_root(listed, root)
-    others = view.sharing.difference(ours)
-    lone = [uuid for uuid in view.snapshot.children(None) if uuid not in {root, *others}]
+    others = view.sharing.difference(own)
+    roots = [uuid for uuid in view.snapshot.children(None) if uuid not in {root, *others}]
     restored = _was_restored(view, listed, root, modified)
     is_restored = view.restored or restored
     if everything or restored:
         view = View(drained=view.drained, drained_since=view.drained_since)
     content = partial(_content, api=api, traits=traits_of(listed))
     read_all = partial(_read_all, view, content, at_once)
-    members = read_all(listed, lone=False)
-    sharing = read_all(_sharing(members, api), lone=True)
-    seen = {root, *(read.provider.uuid for read in (*members, *sharing))}
-    for uuid in (*lone, *sorted(ours)):
-        if uuid not in seen:
+    members = read_all(listed)
+    sharing = read_all(_sharing(members, api), as_roots=True)
+    known = {root, *(read.provider.uuid for read in (*members, *sharing))}
+    for uuid in (*roots, *sorted(own)):
+        if uuid not in known:
             tree = subtree(uuid, api)
-            if uuid in lone or any(item["parent_provider_uuid"] is None for item in tree[:1]):
-                below = [item for item in tree[1:] if item["uuid"] not in seen]
-                members += read_all(tree[:1], lone=True)
-                members += read_all(below, lone=False)
-                seen |= {uuid, *(item["uuid"] for item in below)}
+            if uuid in roots or any(item["parent_provider_uuid"] is None for item in tree[:1]):
+                below = [item for item in tree[1:] if item["uuid"] not in known]
+                members += read_all(tree[:1], as_roots=True) + read_all(below)
+                known |= {uuid, *(item["uuid"] for item in below)}
     view = _view_of(view, root, members, sharing)
     return replace(view, modified=modified, restored=is_restored)
 
@@ -108,15 +110,15 @@ def with_unread(view: View, api: API) -> View:
     generations, unread = dict(view.generations), dict[str, str]()
     changed: dict[str, Provider | None] = {}
     for uuid, last in view.unread.items():
-        values, seen = dict[str, Any](), set[int]()
+        values, found = dict[str, Any](), set[int]()
         for part in sorted(SETTERS, key=last.__eq__):
             values[part], generations[uuid] = read_part(uuid, part, api)
-            seen.add(generations[uuid])
-        if min(seen) < view.generations.get(uuid, 0):  # Placement was restored: all may differ
+            found.add(generations[uuid])
+        if min(found) < view.generations.get(uuid, 0):  # Placement was restored: all may differ
             return view.stale()
         values["inventory"] = values.pop("inventories")
         changed[uuid] = replace(view.snapshot.providers[uuid], **values)
-        if len(seen) > 1:
+        if len(found) > 1:
             unread[uuid] = last
     snapshot = view.snapshot.with_changes(changed)
     return replace(
@@ -131,7 +133,7 @@ def with_unread(view: View, api: API) -> View:
     )
 
 
-def with_lone_root(view: View, uuid: str, api: API) -> View | None:
+def with_root(view: View, uuid: str, api: API) -> View | None:
     """Return the view extended by the root ``uuid``, read without its children; 4 GETs.
 
     Return ``None`` if there is no such root, or if the view already has its name.
@@ -168,6 +170,62 @@ def allocations_on(uuid: str, api: API) -> dict[str, dict[str, int]]:
     return {consumer: held[consumer]["resources"] for consumer in sorted(held)}
 
 
+class LazyAllocations(Mapping[str, dict[str, Any]]):
+    """The allocations on a view's tree by consumer UUID, read on first access.
+
+    Values are copies in the format of ``GET /allocations/{consumer_uuid}``; change them freely.
+    The first access sends 1 GET for each provider with inventory, and each consumer's value
+    1 GET more.  Each raises :class:`reportclient.errors.PlacementError` if reading fails.  One
+    thread at a time may use it.
+    """
+
+    def __init__(self, view: View, api: API) -> None:
+        self._view, self._api = view, api
+        self.read: Allocations = {}
+        """The allocations as read, of the consumers that were accessed."""
+
+    @cached_property
+    def holders(self) -> dict[str, list[str]]:
+        """The UUIDs of the consumers by provider UUID."""
+        # A provider without inventory has no allocations.
+        stocked = (each for each in self._view.snapshot.walk() if each.inventory)
+        uuids = [each.uuid for each in stocked if each.uuid not in self._view.sharing]
+        return {uuid: [*allocations_on(uuid, self._api)] for uuid in uuids}
+
+    @cached_property
+    def _consumers(self) -> dict[str, None]:
+        return dict.fromkeys(chain(*self.holders.values()))
+
+    def __getitem__(self, consumer: str) -> dict[str, Any]:
+        if consumer not in self:
+            raise KeyError(consumer)
+        if consumer not in self.read:
+            self.read[consumer] = allocations_of(consumer, self._api)
+        return deepcopy(self.read[consumer])
+
+    def __contains__(self, consumer: object) -> bool:
+        return consumer in self._consumers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._consumers)
+
+    def __len__(self) -> int:
+        return len(self._consumers)
+
+    def moved(
+        self, after: Allocations, old: Snapshot, new: Snapshot
+    ) -> tuple[Allocations, frozenset[str]]:
+        """Return the allocations of ``after`` that a reshape moves, and what stays in use (UUIDs).
+
+        :raises reportclient.reshape.AllocationsBroken: allocations were lost or invented.
+        """
+        before = {consumer: self.read[consumer] for consumer in self.read if consumer in after}
+        moved = moved_allocations(before, after, Affected.between(old, new))
+        holders = self.holders.items()
+        others = {uuid for uuid, users in holders if any(user not in after for user in users)}
+        return moved, frozenset(others | used_providers(after))
+
+
 def other_hosts(aggregates: Collection[str], tree: Container[str], api: API) -> list[str]:
     """Return the names of the hosts that use a sharing provider with these aggregates; 1 GET.
 
@@ -180,12 +238,12 @@ def other_hosts(aggregates: Collection[str], tree: Container[str], api: API) -> 
 def provider_by_name(name: str, api: API) -> Listed | None:
     """Return the provider with this name, in any tree, or ``None``."""
     # Placement ignores an empty name, and would list all providers.
-    return _first(f"name={quote(name)}", api) if name else None
+    return next(iter(_listing(f"name={quote(name)}", api)), None) if name else None
 
 
 def provider_by_uuid(uuid: str, api: API) -> Listed | None:
     """Return the provider with this UUID, in any tree, or ``None``."""
-    return _first(f"uuid={uuid}", api)
+    return next(iter(_listing(f"uuid={uuid}", api)), None)
 
 
 def providers_with_trait(trait: str, api: API) -> list[Listed]:
@@ -199,11 +257,6 @@ def providers_with_trait(trait: str, api: API) -> list[Listed]:
 def members_of(root: str, api: API) -> list[Listed]:
     """Return all providers of the tree of ``root`` (UUID), which may be none; 1 GET."""
     return _listing(f"in_tree={root}", api)
-
-
-def _first(query: str, api: API) -> Listed | None:
-    listed = _listing(query, api)
-    return listed[0] if listed else None
 
 
 def subtree(uuid: str, api: API) -> list[Listed]:
@@ -268,8 +321,10 @@ def _was_restored(view: View, listed: Collection[Listed], root: str, modified: s
     older = [uuid for uuid, now in generations.items() if now < view.generations.get(uuid, now)]
     restored = len(older) > 1 or root in older
     lost = root in view.snapshot and root not in generations
-    other_time = bool(modified) and view.modified not in ("", modified)
-    rewritten = other_time and _seems_same(view, listed, root)
+    known = view.snapshot.walk(root) if root in view.snapshot else ()
+    before = {each.uuid: (each.name, view.generations.get(each.uuid)) for each in known}
+    same = before == {item["uuid"]: (item["name"], item["generation"]) for item in listed}
+    rewritten = same and bool(modified) and view.modified not in ("", modified)
     if restored:
         LOG.warning(
             "Placement has an older state than before (generations of %s providers decreased): "
@@ -284,18 +339,11 @@ def _was_restored(view: View, listed: Collection[Listed], root: str, modified: s
     return restored or lost or rewritten
 
 
-def _seems_same(view: View, listed: Iterable[Listed], root: str) -> bool:
-    """Return whether the tree has the providers, names and generations of the view."""
-    known = view.snapshot.walk(root) if root in view.snapshot else ()
-    before = {each.uuid: (each.name, view.generations.get(each.uuid)) for each in known}
-    return before == {item["uuid"]: (item["name"], item["generation"]) for item in listed}
-
-
 def _sharing(members: Iterable[_Read], api: API) -> list[Listed]:
-    ours = {read.provider.uuid for read in members}
+    tree = {read.provider.uuid for read in members}
     aggregates = {agg for read in members for agg in read.provider.aggregates}
     listed = {item["uuid"]: item for item in _in_aggregates(aggregates, SHARES_VIA_AGGREGATE, api)}
-    return [item for uuid, item in listed.items() if uuid not in ours]
+    return [item for uuid, item in listed.items() if uuid not in tree]
 
 
 def _in_aggregates(aggregates: Iterable[str], required: str, api: API) -> Iterator[Listed]:
@@ -307,15 +355,22 @@ def _in_aggregates(aggregates: Iterable[str], required: str, api: API) -> Iterat
 
 
 def _read_all(
-    view: View, content: Content, at_once: int, listed: Collection[Listed], *, lone: bool
+    view: View,
+    content: Content,
+    at_once: int,
+    listed: Collection[Listed],
+    *,
+    as_roots: bool = False,
 ) -> list[_Read]:
-    changed = [item for item in listed if _unchanged(view, item) is None]
+    changed = [item for item in listed if not has_generation(view, item)]
     contents = _map(content, changed, at_once)
     read_now = {item["uuid"]: read for item, read in zip(changed, contents, strict=True)}
     reads = []
     for item in listed:
-        parent = None if lone else item["parent_provider_uuid"]
-        read = _unchanged(view, item) or read_now[item["uuid"]]
+        uuid, parent = item["uuid"], None if as_roots else item["parent_provider_uuid"]
+        read = read_now.get(uuid)
+        if uuid not in read_now:
+            read = _Read(view.snapshot.providers[uuid], item["generation"])
         if read is not None:
             placed = replace(read.provider, name=item["name"], parent_uuid=parent)
             same = placed == read.provider
@@ -339,12 +394,6 @@ def has_generation(view: View, item: Listed) -> bool:
     uuid: str = item["uuid"]
     is_known = uuid in view.snapshot and not (view.certain and uuid in view.unread)
     return is_known and view.generations.get(uuid) == item["generation"]
-
-
-def _unchanged(view: View, item: Listed) -> _Read | None:
-    if not has_generation(view, item):
-        return None
-    return _Read(view.snapshot.providers[item["uuid"]], item["generation"])
 
 
 def _content(item: Listed, api: API, traits: Traits) -> _Read | None:

@@ -66,11 +66,6 @@ Users = Mapping[str, Sequence[str]]
 """Consumers (UUIDs) by class."""
 
 
-def nothing_foreign(_: Provider) -> Collection[str]:
-    """Return no classes: the default, if the caller owns all classes."""
-    return ()
-
-
 _REMOVALS = (DeleteProvider, SetInventory)
 _NAME, _BELOW = "name ", "below "
 """Prefixes of what operations need: a free name, and nothing below a provider."""
@@ -166,12 +161,10 @@ class Refusals:
             return False
         return isinstance(refusal.error, (*PASSING, Unreachable))
 
-    def waits(self, operation: Operation, now: float) -> bool:
-        """Return whether the operation failed and is not to be sent again yet."""
-        refusal = self.earlier(operation)
-        return refusal is not None and self._rests(refusal, now)
-
-    def _rests(self, refusal: Refusal, now: float) -> bool:
+    def _waits(self, refusal: Refusal | None, now: float) -> bool:
+        """Return whether an operation that was refused is not to be sent again yet."""
+        if refusal is None:
+            return False
         faulty = isinstance(refusal.error, PASSING) and now < self.faulty_until
         return faulty or now < refusal.due
 
@@ -186,12 +179,12 @@ class Refusals:
         """
         if not self.by_subject:
             return list(plan), []
-        left = [operation for operation in plan if not self.waits(operation, now)]
+        sent = [operation for operation in plan if not self._waits(self.earlier(operation), now)]
         wanted = {key for key in self.by_subject if key.startswith(DRAIN)}
         wanted.update({RESHAPE} if self.reshape() is not None else ())
         wanted.update(subject_of(each) for each in plan if self.earlier(each) is not None)
         self.by_subject = {key: value for key, value in self.by_subject.items() if key in wanted}
-        ranked = sorted(zip(self._ranks(left, snapshot), left, strict=True), key=itemgetter(0))
+        ranked = sorted(zip(self._ranks(sent, snapshot), sent, strict=True), key=itemgetter(0))
         first = [each for rank, each in ranked if rank == -inf]
         return first, [each for rank, each in ranked if rank > -inf]
 
@@ -269,35 +262,31 @@ class Refusals:
         return {
             subject: refusal.error
             for subject, refusal in self.by_subject.items()
-            if isinstance(refusal.operation, kinds) and self._rests(refusal, now)
+            if isinstance(refusal.operation, kinds) and self._waits(refusal, now)
         }
 
     def draining(self) -> frozenset[str]:
         """Return the UUIDs of providers with something that can't be removed since it is in use."""
         return frozenset(key for key, each in self.by_subject.items() if _is_drained(each))
 
-    def errors(self) -> dict[str, PlacementError]:
-        """Return the errors by provider UUID or name, each of them once."""
-        refusals = reversed(self.by_subject.items())
-        first = {id(refusal.error): key for key, refusal in refusals}
-        return {
-            key.removeprefix(DRAIN): self.by_subject[key].error
-            for key in reversed(first.values())
-            if not is_silence(self.by_subject[key].error)
-        }
+    def errors(self, failed: Mapping[str, PlacementError] = {}) -> dict[str, PlacementError]:
+        """Return the errors that are remembered or ``failed`` now, by provider UUID or name.
 
-    def causes(self, failed: Mapping[str, PlacementError]) -> dict[str, PlacementError]:
-        """Return the errors of this and earlier attempts, each cause only once."""
-        own = self.errors()
-        raw = {id(err) for subject, err in failed.items() if subject in own}
-        seen = raw | {id(err) for err in own.values()}
-        return {**{key: err for key, err in failed.items() if id(err) not in seen}, **own}
+        Each cause is there only once, and without those that have details now.
+        """
+        own, listed = dict[str, PlacementError](), set[int]()
+        for key, refusal in self.by_subject.items():
+            if id(refusal.error) not in listed and not is_silence(refusal.error):
+                own[key.removeprefix(DRAIN)] = refusal.error
+                listed.add(id(refusal.error))
+        listed |= {id(err) for subject, err in failed.items() if subject in own}
+        return {**{key: err for key, err in failed.items() if id(err) not in listed}, **own}
 
     def drains(
         self,
         snapshot: Snapshot,
         planned: Iterable[Operation],
-        foreign: ForeignClasses,
+        foreign: ForeignClasses | None = None,
         now: float = inf,
     ) -> Plan:
         """Return a plan that reserves all inventory that can't be removed yet.
@@ -315,7 +304,8 @@ class Refusals:
                 provider = snapshot.get(operation.uuid)
                 while provider is not None:
                     if provider.uuid == operation.uuid or provider.uuid in leaving:
-                        theirs = {name: provider.inventory[name] for name in foreign(provider)}
+                        names = foreign(provider) if foreign else ()
+                        theirs = {name: provider.inventory[name] for name in names}
                         drains[provider.uuid] = _drain(provider, theirs)
                     provider = snapshot.get(provider.parent_uuid) if provider.parent_uuid else None
             elif isinstance(operation, SetInventory) and operation.uuid in snapshot:
@@ -327,7 +317,7 @@ class Refusals:
         for key in [key for key in self.by_subject if key.startswith(DRAIN)]:
             if key not in subjects:
                 del self.by_subject[key]
-        return Plan(tuple(each for each in wanted_now if not self.waits(each, now)))
+        return Plan(tuple(each for each in wanted_now if not self._waits(self.earlier(each), now)))
 
 
 def _drain(provider: Provider, wanted: Mapping[str, Inventory]) -> SetInventory | None:
@@ -466,13 +456,4 @@ def name_taken_error(uuid: str, name: str, other: Listed) -> PlacementError:
         "use: rename one of the two, or stop the service that reports it. If it is a leftover: "
         f"delete it in Placement. Until then {name} ({uuid}) is not reported, and nothing is "
         "deleted."
-    )
-
-
-def provider_in_other_tree(create: CreateProvider) -> PlacementError:
-    """Return the error if the provider to be created exists in another tree."""
-    return NameTaken(
-        f"Placement already has provider {create.name} ({create.uuid}), in another tree. "
-        "If it is in use: give one of the two providers another name, or stop the service that "
-        "reports it. If it is a leftover: delete it in Placement."
     )

@@ -54,7 +54,10 @@ def only_enabled(parameters: Mapping[str, Value], microversion: str) -> dict[str
     :param microversion: the microversion with which the query is sent, such as ``"1.39"``.
     :raises CannotForbid: the microversion is below 1.22, or the query requires the trait.
     """
-    version = _version(microversion)
+    try:
+        version = parse_microversion(microversion)
+    except ValueError:
+        raise CannotForbid(f"{microversion!r} is not a microversion") from None
     if version < FORBIDS:
         raise CannotForbid(f"microversion {microversion}: traits can be forbidden from 1.22 on")
     name = "root_required" if version >= ROOT_REQUIRED else "required"
@@ -87,10 +90,3 @@ def _merged(given: Value | None, *, several: bool) -> Value:
         return [*values, FORBIDDEN] if values and several else FORBIDDEN
     values[joinable[0]] += f",{FORBIDDEN}"
     return values[0] if len(values) == 1 else values
-
-
-def _version(text: str) -> tuple[int, ...]:
-    try:
-        return parse_microversion(text)
-    except ValueError:
-        raise CannotForbid(f"{text!r} is not a microversion") from None

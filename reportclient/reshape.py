@@ -146,15 +146,12 @@ def reshape_payload(
         for uuid, inventory in reshape.inventories.items()
     }
     moved = reshape.allocations if isinstance(reshape, Reshape) else {}
-    allocations = {consumer: _plain(held) for consumer, held in moved.items()}
+    allocations = dict[str, dict[str, Any]]()
+    for consumer, held in moved.items():  # without provider generations and empty parts
+        parts = {uuid: held["allocations"][uuid]["resources"] for uuid in used_by(held)}
+        used = {uuid: {"resources": dict(amounts)} for uuid, amounts in parts.items()}
+        allocations[consumer] = {**held, "allocations": used}
     return {"inventories": inventories, "allocations": allocations}
-
-
-def _plain(consumer: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a consumer's record without provider generations and empty parts."""
-    parts = consumer["allocations"]
-    held = {uuid: {"resources": dict(parts[uuid]["resources"])} for uuid in used_by(consumer)}
-    return {**consumer, "allocations": held}
 
 
 def generations_after(

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
-from reportclient.apply import FAULTS, Outcome, apply, http_call, never
+from reportclient.apply import FAULTS, Outcome, apply, http_call
 from reportclient.errors import (
     PLAN_ANEW,
     AlreadyThere,
@@ -36,15 +36,13 @@ from reportclient.reader import (
     has_generation,
     members_of,
     refresh,
-    with_lone_root,
+    with_root,
     with_unread,
 )
 from reportclient.refusals import (
     ForeignClasses,
     Refusals,
     explain_errors,
-    nothing_foreign,
-    provider_in_other_tree,
 )
 from reportclient.schedule import RETRY_REFUSED_EVERY, UPGRADES_SEEN_WITHIN, Schedule, Times
 from reportclient.snapshot import Snapshot
@@ -73,33 +71,33 @@ class Store(Protocol):
         """Delete the saved view of a root (UUID)."""
 
 
+@dataclass(slots=True)
 class Counting:
-    """An API for one attempt, which counts its calls and records what they met.
+    """An API for one attempt, which counts its calls and records how its tries ended.
 
     ``now``: when the attempt began, in seconds of a monotonic clock.
     """
 
-    def __init__(self, api: API, now: float = 0.0) -> None:
-        self._api = api
-        self.now = now
-        self.needs: str | None = None
-        """The oldest microversion that supports the attempt; ``None``: any."""
-        self.calls = 0
-        self.tries = 1
-        """Number of tries: more than one after conflicts with other clients."""
-        self.done: list[Operation] = []
-        """The acknowledged operations."""
-        self.stopped: tuple[Any, ...] | None = None
-        """The request at which the previous try stopped, as :func:`http_call` returns it."""
-        self.met: tuple[Any, ...] | None = None
-        """The error that ended the previous try; the view and the number of writes at that time."""
+    api: API
+    now: float = 0.0
+    needs: str | None = None
+    """The oldest microversion that supports the attempt; ``None``: any."""
+    calls: int = 0
+    tries: int = 1
+    """Number of tries: more than one after conflicts with other clients."""
+    done: list[Operation] = field(default_factory=list)
+    """The acknowledged operations."""
+    stopped: tuple[Any, ...] | None = None
+    """The request at which the previous try stopped, as :func:`http_call` returns it."""
+    ended_by: tuple[Any, ...] | None = None
+    """The error that ended the previous try; the view and the number of writes at that time."""
 
     def request(
         self, method: str, path: str, *, json: Any = None, needs: str | None = None
     ) -> dict[str, Any]:
         """See :class:`reportclient.http.API`."""
         self.calls += 1
-        return self._api.request(method, path, json=json, needs=needs or self.needs)
+        return self.api.request(method, path, json=json, needs=needs or self.needs)
 
 
 @dataclass(slots=True)
@@ -191,10 +189,10 @@ class Root:
             self.store.save(self.uuid, self.view)
         return result, counted
 
-    def refresh(self, api: API, now: float, ours: Collection[str] = frozenset()) -> bool:
+    def refresh(self, api: API, now: float, own: Collection[str] = frozenset()) -> bool:
         """Read the tree if it is due (:meth:`is_due`); return whether it was read.
 
-        ``now`` is in seconds of a monotonic clock; ``ours``: see
+        ``now`` is in seconds of a monotonic clock; ``own``: see
         :func:`reportclient.reader.refresh`.
 
         :raises reportclient.errors.PlacementError: reading failed; the view is unchanged.
@@ -204,17 +202,16 @@ class Root:
             self.refusals.resend()
         if not self.is_due(now):
             return False
-        repeats = self.schedule.is_due(now, self.times) or self.refusals.any_error(is_passing)
+        repeats = self.schedule.is_due(now) or self.refusals.any_error(is_passing)
         if self.view.unread and not repeats:
             self.view = with_unread(self.view, api)
             if self.view.certain:
                 return True
         if self.schedule.repeats("unknown names", now, UPGRADES_SEEN_WITHIN):
             self.view = replace(self.view, names=self.view.names.without_absent())
-        audit = self.schedule.audits(now, self.times)
-        before = self.view.generations
+        audit, before = now >= self.schedule.audit_at, self.view.generations
         self.view = refresh(
-            self.view, self.uuid, api, everything=audit, ours=ours, at_once=self.times.at_once
+            self.view, self.uuid, api, everything=audit, own=own, at_once=self.times.at_once
         )
         went_back = (self.view.generations.get(uuid, old) < old for uuid, old in before.items())
         if self.store is not None and any(went_back):
@@ -227,7 +224,7 @@ class Root:
     def is_due(self, now: float) -> bool:
         """Return whether the tree has to be read before the view is used."""
         known = self.view.certain and not self.view.unread
-        return not known or self.schedule.is_due(now, self.times)
+        return not known or self.schedule.is_due(now)
 
     def verified(self, listed: Listed | None, now: float) -> bool:
         """Return whether nothing has changed according to ``listed``; then the view is verified.
@@ -254,15 +251,16 @@ class Root:
         plan: Plan,
         api: Counting,
         *,
-        stop: Callable[[], bool] = never,
-        foreign: ForeignClasses = nothing_foreign,
+        stop: Callable[[], bool] = lambda: False,
+        foreign: ForeignClasses | None = None,
     ) -> Outcome:
         """Send a plan without what has to wait; drain what can't be removed yet.
 
         Draining reserves all of an inventory that consumers still use.
 
         :param stop: called before each batch; if it returns true, the rest is not sent.
-        :param foreign: returns the classes of a provider that are not to be drained.
+        :param foreign: returns the classes of a provider that are not to be drained; ``None``: the
+            caller owns all.
         :raises reportclient.errors.PlacementError: as :meth:`remember_refusals`; what is to be
             deleted was changed.
         """
@@ -272,7 +270,7 @@ class Root:
         silence = refusals.look_at_users(self.view, now, times, api)
         first, late = refusals.suppress(plan, self.view.snapshot, now)
         deleted = {each.uuid for each in (*first, *late) if isinstance(each, DeleteProvider)}
-        if deleted and not was_read and foreign is not nothing_foreign:
+        if deleted and not was_read and foreign is not None:
             self._refuse_changed(deleted, api)  # else all of it goes in any case
         first, late = (
             refusals.without_exceeded(part, self.view, now, times, api) for part in (first, late)
@@ -280,9 +278,8 @@ class Root:
         # After a conflict inventories are written one by one, so that only one meets it again.
         chunk = self.bulk.chunk if api.tries == 1 else 0
         bulk = with_bulk_writes(replace(plan, operations=tuple(first)), chunk, self.bulk.least)
-        sent = apply(
+        sent = self.send(
             replace(plan, operations=(*bulk, *late)),
-            self.view,
             api,
             stop=stop,
             at_once=times.at_once,
@@ -290,13 +287,13 @@ class Root:
             patience=1 if api.stopped or refusals.any_error(is_passing) else FAULTS,
             tried=lambda each, request: refusals.failed_at(each) or request == api.stopped,
         )
-        outcome = self.remember_refusals(self._acknowledged(sent, api), api)
+        outcome = self.remember_refusals(sent, api)
         stopped_by = outcome.stopped_by
         if refusals.by_subject:
             drains = refusals.drains(self.view.snapshot, plan, foreign, now)
             drained = self.remember_refusals(self.send(drains, api), api)
-            met = [each.error for each in refusals.by_subject.values() if each.at == now]
-            silence = silence or next(filter(is_silence, met), None)
+            errors = [each.error for each in refusals.by_subject.values() if each.at == now]
+            silence = silence or next(filter(is_silence, errors), None)
             stopped_by = stopped_by or drained.stopped_by
         return replace(outcome, view=self.view, stopped_by=stopped_by or silence)
 
@@ -311,14 +308,12 @@ class Root:
                 self.view = self.view.stale()
                 raise Conflict(f"provider {item['name']} was changed before it was deleted")
 
-    def send(self, plan: Plan, api: Counting, stop: Callable[[], bool] = never) -> Outcome:
+    def send(self, plan: Plan, api: Counting, **options: Any) -> Outcome:
         """Send a plan as it is, and update the view by what Placement acknowledged.
 
-        ``stop`` is called before each operation; if it returns true, the rest is not sent.
+        ``options`` are those of :func:`reportclient.apply.apply`.
         """
-        return self._acknowledged(apply(plan, self.view, api, stop=stop), api)
-
-    def _acknowledged(self, outcome: Outcome, api: Counting) -> Outcome:
+        outcome = apply(plan, self.view, api, **options)
         api.done += outcome.done
         if outcome.done:
             self.schedule.unreachable = None
@@ -354,10 +349,10 @@ class Root:
             return outcome
         errors = explain_errors(outcome, api)
         self.refusals.remember(outcome, errors, api.now, self.times)
-        met = [(each, errors[key]) for key, each in outcome.refused.items()]
+        refused = [(each, errors[key]) for key, each in outcome.refused.items()]
         if stop is not None and stopped_by is not None:
-            met.append((stop, stopped_by))
-        for each, err in met:
+            refused.append((stop, stopped_by))
+        for each, err in refused:
             if isinstance(err, AlreadyThere):
                 stopped_by = err
                 if isinstance(each, CreateProvider):
@@ -380,11 +375,16 @@ class Root:
         self.read(api)
         if create.uuid in self.view.snapshot:
             return err
-        extended = None if self.inside else with_lone_root(self.view, create.uuid, api)
+        extended = None if self.inside else with_root(self.view, create.uuid, api)
         if extended is not None and _may_take(create, extended.snapshot):
             self.view = extended
         else:
-            self.refusals.add(create, provider_in_other_tree(create), api.now, self.times)
+            text = (
+                f"Placement already has provider {create.name} ({create.uuid}), in another tree. "
+                "If it is in use: give one of the two providers another name, or stop the service "
+                "that reports it. If it is a leftover: delete it in Placement."
+            )
+            self.refusals.add(create, NameTaken(text), api.now, self.times)
         return err
 
     def _plan_anew(self, api: Counting, err: BaseException) -> bool:
@@ -393,9 +393,8 @@ class Root:
             return False
         if isinstance(err, NotFound):
             self.view = self.view.stale()
-        met = (err.args[0], self.view, len(api.done))
-        repeats, api.met = met == api.met, met
-        return not repeats
+        before, api.ended_by = api.ended_by, (err.args[0], self.view, len(api.done))
+        return before != api.ended_by
 
 
 def retrying(is_race: Callable[[BaseException], bool], times: Times) -> Retrying:

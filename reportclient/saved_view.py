@@ -1,21 +1,14 @@
-"""Serialize views with a checksum, so that they survive a restart, and keep them in files.
+"""Save views with a checksum, so that they survive a restart, and keep them in files.
 
 Data that does not fit exactly is refused, never repaired: reading Placement again is cheap,
 acting on a wrong view is not.
 """
 
-import hashlib
-import json
 import logging
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-from reportclient import forms
-from reportclient.model import Names, Provider
-from reportclient.plan import as_dicts
-from reportclient.snapshot import Snapshot
+from reportclient.forms import DAMAGE, sealed, unsealed
 from reportclient.view import View
 
 LOG = logging.getLogger(__name__)
@@ -28,9 +21,7 @@ class UnusableView(Exception):
 
 def dump_view(view: View, root: str) -> bytes:
     """Return the view of the tree of ``root`` (UUID) as bytes, for :func:`load_view`."""
-    rows = [provider_row(provider) for provider in view.snapshot.providers.values()]
-    head = {"version": VERSION, "root": root, "providers": rows}
-    return sealed({**head, **view_fields(view)})
+    return sealed({"version": VERSION, "root": root, **view.as_json()})
 
 
 def load_view(data: bytes, root: str) -> View:
@@ -43,106 +34,9 @@ def load_view(data: bytes, root: str) -> View:
         for name, wanted in (("version", VERSION), ("root", root)):
             if fields[name] != wanted:
                 raise ValueError(f"its {name} is {fields[name]}, not {wanted}")
-        return view_from_json(fields)
+        return View.from_json(fields)
     except DAMAGE as err:
         raise UnusableView(f"the saved view of the root {root} can't be used: {err}") from err
-
-
-def provider_row(provider: Provider) -> list[Any]:
-    """Return a provider as JSON values."""
-    return [
-        provider.uuid,
-        provider.name,
-        provider.parent_uuid,
-        as_dicts(provider.inventory),
-        sorted(provider.traits),
-        sorted(provider.aggregates),
-    ]
-
-
-def view_fields(view: View) -> dict[str, Any]:
-    """Return the rest of a view, besides the providers, as JSON values."""
-    return {
-        "generations": {k: v for k, v in view.generations.items() if k not in view.unread},
-        "sharing": sorted(view.sharing),
-        "drained": {uuid: dict(before) for uuid, before in view.drained.items()},
-        "drained_since": dict(view.drained_since),
-        "traits": sorted(view.names.traits),
-        "classes": sorted(view.names.classes),
-        "modified": view.modified,
-        "restored": view.restored,
-    }
-
-
-def view_from_json(body: Mapping[str, Any]) -> View:
-    """Return the view of ``body``: the values of :func:`view_fields`, and ``providers`` as rows.
-
-    :raises ValueError: a value has another form.
-    """
-    traits, classes, sharing = (
-        frozenset(forms.field(body, key, forms.TEXTS)) for key in ("traits", "classes", "sharing")
-    )
-    return View(
-        Snapshot.build(forms.field(body, "providers", forms.items(_provider))),
-        forms.field(body, "generations", forms.AMOUNTS),
-        Names(traits, classes),
-        sharing,
-        forms.field(body, "drained", forms.mapping(forms.AMOUNTS)),
-        forms.field(body, "drained_since", forms.mapping(float)),
-        modified=forms.field(body, "modified", forms.text),
-        restored=forms.field(body, "restored", bool),
-    )
-
-
-_CHECKS: tuple[forms.Check[Any], ...] = (
-    forms.text,
-    forms.text,
-    forms.OPTIONAL_TEXT,
-    forms.mapping(forms.inventory),
-    lambda names: frozenset(forms.TEXTS(names)),
-    lambda uuids: frozenset(forms.TEXTS(uuids)),
-)
-"""The forms of the values of :func:`provider_row`."""
-
-
-def _provider(row: Any) -> Provider:
-    return Provider(*(check(value) for check, value in zip(_CHECKS, row, strict=True)))
-
-
-CHECKSUM = "sha256"
-DAMAGE = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
-"""Exceptions that reading damaged data can raise, including too deeply nested JSON."""
-
-
-def sealed(fields: Mapping[str, Any]) -> bytes:
-    """Return JSON-compatible fields with their checksum as bytes: plain, readable JSON."""
-    return json.dumps({**fields, CHECKSUM: _checksum(fields)}, indent=1).encode() + b"\n"
-
-
-def unsealed(data: bytes) -> dict[str, Any]:
-    """Return the fields without the checksum.
-
-    :raises ValueError: (or another of ``DAMAGE``) the data is damaged.
-
-    >>> unsealed(sealed({"version": 1}))
-    {'version': 1}
-    """
-    try:
-        fields = json.loads(data)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    if not isinstance(fields, dict):
-        raise TypeError("it is not a JSON object")
-    checksum = fields.pop(CHECKSUM, None)
-    if checksum != _checksum(fields):
-        raise ValueError("its checksum is wrong" if checksum else "it has no checksum")
-    return fields
-
-
-def _checksum(fields: Mapping[str, Any]) -> str:
-    """Return the checksum of the fields, independent of their order and spacing."""
-    text = json.dumps(fields, separators=(",", ":"), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 class FileStore:

@@ -15,7 +15,6 @@ from reportclient.errors import (
     InUse,
     PlacementError,
     Unreachable,
-    without_frames,
 )
 
 SPREAD = 0.5
@@ -71,10 +70,6 @@ class Times:
         """Seconds for which a root with pending writes rests: a period, if it is a short one."""
         return min(self.period, PERIOD)
 
-    def gap(self, tries: int) -> float:
-        """Return the seconds until the next try: a period, doubled up to a verification."""
-        return doubled(self.period, tries, self.verify_every or RETRY_REFUSED_EVERY)
-
 
 def seconds_to_next_try(
     err: PlacementError,
@@ -91,7 +86,7 @@ def seconds_to_next_try(
     - Any other refusal: the operation waits for the next verification.
     """
     if isinstance(err, (*PASSING, InUse)):
-        return times.gap(tries)
+        return doubled(times.period, tries, times.verify_every or RETRY_REFUSED_EVERY)
     if not isinstance(err, Unreachable):
         return inf
     skips = tries > 1 or (tries == 1 and uniform(0.0, 1.0) < 0.5)
@@ -103,7 +98,8 @@ class Schedule:
     """Times at which a root is read, verified, and tried again while Placement is silent."""
 
     verify_at: float = 0.0
-    audit_at: float | None = None
+    audit_at: float = inf
+    """Drawn by the first verification, so that it is half an interval or more later."""
     verified_at: float | None = None
     """Time at which the view was last compared with Placement; ``None``: never."""
     unreachable: Unreachable | None = None
@@ -117,15 +113,9 @@ class Schedule:
     uniform: Callable[[float, float], float] = random.uniform
     _done_at: dict[str, float] = field(default_factory=dict)
 
-    def is_due(self, now: float, times: Times) -> bool:
+    def is_due(self, now: float) -> bool:
         """Return whether a verification or an audit is due."""
-        return now >= self.verify_at or self.audits(now, times)
-
-    def audits(self, now: float, times: Times) -> bool:
-        """Return whether an audit is due.  The first comes after half an interval or later."""
-        if self.audit_at is None:
-            self.audit_at = now + self._spread(times.audit_every)
-        return now >= self.audit_at
+        return now >= min(self.verify_at, self.audit_at)
 
     def verified(self, now: float, times: Times, *, late: bool = False) -> None:
         """Note that the view was verified.
@@ -133,7 +123,7 @@ class Schedule:
         ``late``: operations fail.  A read follows each of their tries, so that another one comes as
         late as a verification may.
         """
-        if self.audits(now, times):
+        if now >= self.audit_at or self.audit_at == inf:
             self.audit_at = now + self._spread(times.audit_every)
         every = times.verify_every
         self.verify_at = now + (every * (1 + SPREAD) if late and every else self._spread(every))
@@ -144,11 +134,7 @@ class Schedule:
         """Draw new random times after the intervals were changed, maybe on many hosts at once."""
         wait = times.verify_every
         self.verify_at = now + (inf if wait is None else self.uniform(0.0, wait))
-        self.audit_at = None
-
-    def unread(self, err: Unreachable) -> None:
-        """Note that reading failed, though the view can still be used."""
-        self.unreachable = without_frames(err)
+        self.audit_at = now + self._spread(times.audit_every)
 
     def answered(self) -> None:
         """Note that Placement answered to the end of an attempt, or carried out a write."""

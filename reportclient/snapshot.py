@@ -7,6 +7,7 @@ indexes are copied.
 
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Self
 
 from reportclient.model import Provider
@@ -15,19 +16,17 @@ Children = dict[str | None, dict[str, None]]
 """UUIDs of the children by parent UUID (``None``: the roots); dicts as ordered sets."""
 
 
+@dataclass(repr=False, slots=True, weakref_slot=True)
 class Snapshot:
     """An immutable forest of providers; a ``ProviderTree`` is an editable copy of it."""
 
-    __slots__ = ("__weakref__", "_base", "_by_name", "_children", "_providers", "_touched")
-
-    def __init__(
-        self, providers: dict[str, Provider], names: dict[str, str], children: Children
-    ) -> None:
-        self._providers = providers
-        self._by_name = names
-        self._children = children
-        self._base: weakref.ref[Snapshot] | None = None
-        self._touched: tuple[str, ...] = ()
+    providers: Mapping[str, Provider]
+    """All providers by UUID."""
+    _by_name: Mapping[str, str] = field(compare=False)
+    _children: Children = field(compare=False)
+    _base: "weakref.ref[Snapshot] | None" = field(default=None, compare=False)
+    """The snapshot from which this one was derived; ``_touched``: the UUIDs of what was edited."""
+    _touched: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
     def build(cls, providers: Iterable[Provider]) -> "Snapshot":
@@ -54,32 +53,20 @@ class Snapshot:
             raise ValueError("some providers are their own ancestors: the parents form a cycle")
         return cls(by_uuid, names, children)
 
-    @property
-    def providers(self) -> Mapping[str, Provider]:
-        """All providers by UUID; read-only."""
-        return self._providers
-
     def __len__(self) -> int:
-        return len(self._providers)
+        return len(self.providers)
 
     def __contains__(self, uuid: object) -> bool:
-        return uuid in self._providers
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Snapshot):
-            return NotImplemented
-        return self is other or self._providers == other._providers
-
-    __hash__ = None  # type: ignore[assignment]  # compared by value
+        return uuid in self.providers
 
     def get(self, uuid: str) -> Provider | None:
         """Return the provider with this UUID, or ``None``."""
-        return self._providers.get(uuid)
+        return self.providers.get(uuid)
 
     def named(self, name: str) -> Provider | None:
         """Return the provider with this name, or ``None``."""
         uuid = self._by_name.get(name)
-        return None if uuid is None else self._providers[uuid]
+        return None if uuid is None else self.providers[uuid]
 
     def children(self, uuid: str | None) -> Iterable[str]:
         """Return the UUIDs of a provider's children, or of the roots for ``None``."""
@@ -89,7 +76,7 @@ class Snapshot:
         """Yield a provider and all below it, or all providers without ``uuid``; parents first."""
         stack = [uuid] if uuid is not None else [*reversed(list(self.children(None)))]
         while stack:
-            provider = self._providers[stack.pop()]
+            provider = self.providers[stack.pop()]
             yield provider
             stack.extend(reversed(list(self.children(provider.uuid))))
 
@@ -102,15 +89,15 @@ class Snapshot:
             uuid: str | None = start
             while uuid is not None and uuid not in seen:
                 seen.add(uuid)
-                chain.append(self._providers[uuid])
-                uuid = self._providers[uuid].parent_uuid
+                chain.append(self.providers[uuid])
+                uuid = self.providers[uuid].parent_uuid
             yield from (provider for provider in reversed(chain) if provider.uuid in wanted)
 
     def root_of(self, uuid: str) -> str:
         """Return the UUID of the root of this provider's tree."""
-        parent = self._providers[uuid].parent_uuid
+        parent = self.providers[uuid].parent_uuid
         while parent is not None:
-            uuid, parent = parent, self._providers[parent].parent_uuid
+            uuid, parent = parent, self.providers[parent].parent_uuid
         return uuid
 
     def changed_since(self, old: Self) -> Iterable[str]:
@@ -122,7 +109,7 @@ class Snapshot:
             return ()
         if self._base is not None and self._base() is old:
             return self._touched
-        return changed_keys(self._providers, old._providers)
+        return changed_keys(self.providers, old.providers)
 
     def with_changes(self, changed: Mapping[str, Provider | None]) -> "Snapshot":
         """Return a snapshot with providers replaced, added, or (``None``) removed, by UUID.
@@ -130,7 +117,7 @@ class Snapshot:
         Returns this object if nothing differs.  The caller ensures that parents exist and that
         names are unique; this is not checked.
         """
-        current = self._providers
+        current = self.providers
         effective = {
             uuid: new
             for uuid, new in changed.items()
@@ -138,23 +125,25 @@ class Snapshot:
         }
         if not effective:
             return self
-        old = {uuid: self._providers[uuid] for uuid in effective if uuid in self._providers}
+        old = {uuid: current[uuid] for uuid in effective if uuid in current}
         new = {uuid: provider for uuid, provider in effective.items() if provider is not None}
-        gone = [uuid for uuid in old if uuid not in new]
-        providers, names = self._providers.copy(), self._by_name.copy()
-        children = self._children.copy()
+        providers, names = {**current, **new}, dict(self._by_name)
         for provider in old.values():
             del names[provider.name]
-        for uuid in gone:
-            del providers[uuid]
-        providers.update(new)
         names.update({provider.name: uuid for uuid, provider in new.items()})
-        _regroup(children, old, new)
-        for uuid in gone:
+        children = self._children.copy()
+        before = {(provider.parent_uuid, uuid): None for uuid, provider in old.items()}
+        after = {(provider.parent_uuid, uuid): None for uuid, provider in new.items()}
+        for parent, _ in before.keys() ^ after.keys():
+            children[parent] = dict(children.get(parent, {}))  # snapshots share the others
+        for parent, uuid in before.keys() - after.keys():
+            del children[parent][uuid]
+        for parent, uuid in after:  # in their order
+            children[parent].setdefault(uuid)
+        for uuid in old.keys() - new.keys():
+            del providers[uuid]
             children.pop(uuid, None)
-        snapshot = Snapshot(providers, names, children)
-        snapshot._base, snapshot._touched = weakref.ref(self), tuple(effective)
-        return snapshot
+        return Snapshot(providers, names, children, weakref.ref(self), tuple(effective))
 
 
 EMPTY = Snapshot({}, {}, {None: {}})
@@ -166,16 +155,3 @@ def changed_keys(now: Mapping[str, object], before: Mapping[str, object]) -> lis
         return []
     changed = [key for key, value in now.items() if before.get(key) is not value]
     return changed + [key for key in before if key not in now]
-
-
-def _regroup(children: Children, old: Mapping[str, Provider], new: Mapping[str, Provider]) -> None:
-    """Update the children by parent; each set is copied first, since snapshots share them."""
-    before = {(provider.parent_uuid, uuid): None for uuid, provider in old.items()}
-    after = {(provider.parent_uuid, uuid): None for uuid, provider in new.items()}
-    for parent, _ in before.keys() ^ after.keys():
-        children[parent] = dict(children.get(parent, {}))
-    for parent, uuid in before.keys() - after.keys():
-        del children[parent][uuid]
-    for parent, uuid in after:  # in their order
-        if (parent, uuid) not in before:
-            children[parent][uuid] = None

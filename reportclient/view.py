@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from reportclient import forms
 from reportclient.model import Names, Provider
 from reportclient.plan import (
     DeleteProvider,
@@ -19,6 +20,7 @@ from reportclient.plan import (
     SetInventory,
     SetTraits,
     UpdateProvider,
+    as_dicts,
     edits_of,
 )
 from reportclient.provider_tree import ProviderTree
@@ -31,13 +33,17 @@ Drained = Mapping[str, Mapping[str, int]]
 
 def opened(snapshot: Snapshot, drained: Drained) -> Snapshot:
     """Return the snapshot with each drained class as it was before: with its own ``reserved``."""
-    return snapshot.with_changes(
-        {
-            uuid: _with_reserved(snapshot.providers[uuid], before)
-            for uuid, before in drained.items()
-            if uuid in snapshot
-        }
-    )
+    changes = {}
+    for uuid, before in drained.items():
+        if (provider := snapshot.get(uuid)) is not None:
+            inventory = {
+                name: replace(record, reserved=min(before[name], record.total))
+                if name in before
+                else record
+                for name, record in provider.inventory.items()
+            }
+            changes[uuid] = replace(provider, inventory=inventory)
+    return snapshot.with_changes(changes)
 
 
 def still_drained(drained: Drained, provider: Callable[[str], Provider | None]) -> Drained:
@@ -54,16 +60,6 @@ def still_drained(drained: Drained, provider: Callable[[str], Provider | None]) 
         if left := {name: amount for name, amount in before.items() if name in full}:
             entries[uuid] = left
     return entries
-
-
-def _with_reserved(provider: Provider, reserved: Mapping[str, int]) -> Provider:
-    inventory = {
-        name: replace(record, reserved=min(reserved[name], record.total))
-        if name in reserved
-        else record
-        for name, record in provider.inventory.items()
-    }
-    return replace(provider, inventory=inventory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +115,62 @@ class View:
         known = {uuid: it for uuid, it in self.generations.items() if uuid not in partly}
         return replace(self, generations=known, certain=False, unread={})
 
+    def as_json(self) -> dict[str, Any]:
+        """Return the view as JSON values, for :meth:`from_json`."""
+        return {
+            "providers": [
+                [
+                    *(each.uuid, each.name, each.parent_uuid, as_dicts(each.inventory)),
+                    *(sorted(each.traits), sorted(each.aggregates)),
+                ]
+                for each in self.snapshot.providers.values()
+            ],
+            "generations": {k: v for k, v in self.generations.items() if k not in self.unread},
+            "sharing": sorted(self.sharing),
+            "drained": {uuid: dict(before) for uuid, before in self.drained.items()},
+            "drained_since": dict(self.drained_since),
+            "traits": sorted(self.names.traits),
+            "classes": sorted(self.names.classes),
+            "modified": self.modified,
+            "restored": self.restored,
+        }
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> "View":
+        """Return the view that was saved as ``body``, with everything of it checked.
+
+        :raises ValueError: a value has another form.
+        """
+        traits, classes, sharing = (
+            frozenset(forms.field(body, key, forms.TEXTS))
+            for key in ("traits", "classes", "sharing")
+        )
+        return cls(
+            Snapshot.build(forms.field(body, "providers", forms.items(_provider))),
+            forms.field(body, "generations", forms.AMOUNTS),
+            Names(traits, classes),
+            sharing,
+            forms.field(body, "drained", forms.mapping(forms.AMOUNTS)),
+            forms.field(body, "drained_since", forms.mapping(float)),
+            modified=forms.field(body, "modified", forms.text),
+            restored=forms.field(body, "restored", bool),
+        )
+
+
+_CHECKS: tuple[forms.Check[Any], ...] = (
+    forms.text,
+    forms.text,
+    forms.OPTIONAL_TEXT,
+    forms.mapping(forms.inventory),
+    lambda names: frozenset(forms.TEXTS(names)),
+    lambda uuids: frozenset(forms.TEXTS(uuids)),
+)
+"""The forms of a provider's values in :meth:`View.as_json`."""
+
+
+def _provider(row: Any) -> Provider:
+    return Provider(*(check(value) for check, value in zip(_CHECKS, row, strict=True)))
+
 
 class ViewEdit:
     """A view that is edited by the replies to a plan's operations."""
@@ -150,14 +202,14 @@ class ViewEdit:
             self._edits.update(dict.fromkeys(self._below(operation.uuid)))
         self._edits.update(edits_of(operation, self.provider))
         self._modified = ""
+        if isinstance(operation, SetInventory) and operation.drains:
+            uuid = operation.uuid
+            self._drained[uuid] = {**operation.drains, **self._drained.get(uuid, {})}
         match operation:
             case EnsureTrait(trait):
                 self._names = replace(self._names, traits=self._names.traits | {trait})
             case EnsureClass(name):
                 self._names = replace(self._names, classes=self._names.classes | {name})
-            case SetInventory(uuid, drains=drains) if drains:
-                self._note_generation(uuid, reply)
-                self._drained[uuid] = {**drains, **self._drained.get(uuid, {})}
             case SetInventories():
                 self.generations.update(generations_after(operation, self.generations))
             case Reshape():
@@ -165,7 +217,20 @@ class ViewEdit:
             case UpdateProvider():
                 pass  # a rename changes no generation: a new one is another client's unread write
             case _:
-                self._note_generation(operation.uuid, reply)
+                generation = reply.get("resource_provider_generation", reply.get("generation"))
+                if self.provider(operation.uuid) is None:
+                    self.generations.pop(operation.uuid, None)
+                elif generation is not None:
+                    self.generations[operation.uuid] = generation
+
+    def _note_reshaped(self, reshape: Reshape, listed: Mapping[str, Any]) -> None:
+        """Store the expected generations; forget others, which are of other clients' writes."""
+        shown = {item["uuid"]: item["generation"] for item in listed["resource_providers"]}
+        for uuid, generation in generations_after(reshape, self.generations).items():
+            if shown.get(uuid) == generation:
+                self.generations[uuid] = generation
+            else:
+                del self.generations[uuid]
 
     def _below(self, uuid: str) -> list[str]:
         """Return what the view has below a deleted provider: another client has deleted it."""
@@ -180,10 +245,24 @@ class ViewEdit:
         self._names = self._names.refused(kind, names)
 
     def freeze(self, desired: Snapshot | None = None, *, certain: bool) -> View:
-        """Return the resulting view; its snapshot is the object ``desired`` if that is equal."""
+        """Return the resulting view; its snapshot is the object ``desired`` if that is equal.
+
+        :raises ValueError: the view lacks a write of another client: two have one name.
+        """
+        before = self._view.snapshot
+        for uuid, provider in self._edits.items():
+            holder = None if provider is None else before.named(provider.name)
+            if holder is not None and holder.uuid not in self._edits:
+                raise ValueError(f"providers {holder.uuid} and {uuid} have the name {holder.name}")
+        if desired is not None and self._edits == {
+            uuid: desired.get(uuid) for uuid in desired.changed_since(before)
+        }:
+            snapshot = desired
+        else:
+            snapshot = before.with_changes(self._edits)
         return replace(
             self._view,
-            snapshot=self._snapshot(desired),
+            snapshot=snapshot,
             generations=self.generations,
             names=self._names,
             drained=self._drained and still_drained(self._drained, self.provider),
@@ -191,33 +270,3 @@ class ViewEdit:
             modified=self._modified,
             unread={},
         )
-
-    def _snapshot(self, desired: Snapshot | None) -> Snapshot:
-        """:raises ValueError: the view lacks a write of another client: two have one name."""
-        before = self._view.snapshot
-        for uuid, provider in self._edits.items():
-            holder = None if provider is None else before.named(provider.name)
-            if holder is not None and holder.uuid not in self._edits:
-                raise ValueError(f"providers {holder.uuid} and {uuid} have the name {holder.name}")
-        if desired is not None:
-            changed = desired.changed_since(before)
-            if self._edits == {uuid: desired.get(uuid) for uuid in changed}:
-                return desired
-        return before.with_changes(self._edits)
-
-    def _note_generation(self, uuid: str, reply: Mapping[str, Any]) -> None:
-        generation = reply.get("resource_provider_generation", reply.get("generation"))
-        if self.provider(uuid) is None:
-            self.generations.pop(uuid, None)
-        elif generation is not None:
-            self.generations[uuid] = generation
-
-    def _note_reshaped(self, reshape: Reshape, listed: Mapping[str, Any]) -> None:
-        """Store the expected generations; forget others, which are of other clients' writes."""
-        expected = generations_after(reshape, self.generations)
-        shown = {item["uuid"]: item["generation"] for item in listed["resource_providers"]}
-        for uuid, generation in expected.items():
-            if shown.get(uuid) == generation:
-                self.generations[uuid] = generation
-            else:
-                del self.generations[uuid]

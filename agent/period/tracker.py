@@ -52,15 +52,14 @@ from agent.reporting.reports import Occasion, Report
 from agent.state.saved_root import SavedRoot
 from drivers.errors import DriverError, ReshapeFailed, ReshapeNeeded
 from drivers.loader import LoadedDriver
-from reportclient.allocations import LazyAllocations
-from reportclient.apply import Outcome, never
-from reportclient.errors import PlacementError, Unreachable, WrongForm
+from reportclient.apply import Outcome
+from reportclient.errors import PlacementError, Unreachable, WrongForm, without_frames
 from reportclient.http import API
 from reportclient.model import Allocations, Provider, used_providers
 from reportclient.plain_text import error_text, first_few
 from reportclient.plan import DeleteProvider, Operation, Plan, Problem, SetTraits, diff
 from reportclient.provider_tree import ProviderTree
-from reportclient.reader import allocations_on
+from reportclient.reader import LazyAllocations, allocations_on
 from reportclient.refusals import RESHAPE
 from reportclient.reshape import Affected, AllocationsBroken, moved_allocations
 from reportclient.root import Counting, Root
@@ -162,7 +161,7 @@ class Tracker:
         return self.root.view
 
     def period(
-        self, now: float, *, disabled: bool | None = None, stop: Callable[[], bool] = never
+        self, now: float, *, disabled: bool | None = None, stop: Callable[[], bool] = lambda: False
     ) -> Report:
         """Read, call the drivers and write what differs.  Never raises: the report has the error.
 
@@ -255,7 +254,7 @@ class Tracker:
     # -- one cycle
 
     def once(
-        self, api: Counting, disabled: bool | None = None, stop: Callable[[], bool] = never
+        self, api: Counting, disabled: bool | None = None, stop: Callable[[], bool] = lambda: False
     ) -> Report:
         """Return the report of one try of a period: see :meth:`period`."""
         # Without it no child could leave: nothing is written that could not be taken back.
@@ -302,7 +301,7 @@ class Tracker:
         except Unreachable as err:
             if not self.view.certain or isinstance(err, WrongForm):
                 raise
-            self.root.schedule.unread(err)
+            self.root.schedule.unreachable = without_frames(err)
             return
         # Who has undone what this agent wrote can be told only from what was read in between.
         if before is not self.view.snapshot:
@@ -448,7 +447,7 @@ class Tracker:
         self.root.view = replace(self.view, restored=bool(missing) or None in listed)
 
     def _report(self, decision: "Decision", outcome: Outcome) -> Report:
-        collected, failed = decision.collected, self.root.refusals.causes(outcome.failed)
+        collected, failed = decision.collected, self.root.refusals.errors(outcome.failed)
         return self._ended(
             outcome.stopped_by or self.root.schedule.unreachable,
             plan=decision.plan,

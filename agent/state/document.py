@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from uuid import UUID, uuid5
 
 from agent.state import files
-from reportclient.saved_view import DAMAGE, sealed, unsealed
+from reportclient.forms import DAMAGE, sealed, unsealed
 
 LOG = logging.getLogger("compute_agent.service")
 

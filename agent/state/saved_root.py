@@ -11,7 +11,6 @@ from agent.ownership.ledger import Claims, Ledger, Removed
 from agent.state import files
 from agent.state.document import Damaged, Document, Unusable
 from reportclient.model import canonical_uuid
-from reportclient.saved_view import provider_row, view_fields, view_from_json
 from reportclient.view import View
 
 LOG = logging.getLogger("compute_agent.placement")
@@ -129,10 +128,9 @@ class SavedRoot:
             return True
         saved = self._on_disk
         if saved is None or saved[0] is not self.view or saved[1] is not self.ledger:
-            providers = [provider_row(each) for each in self.view.snapshot.providers.values()]
             fields = {
                 "root": self.root,
-                "view": {"providers": providers, **view_fields(self.view)},
+                "view": self.view.as_json(),
                 "ledger": _ledger_row(self.ledger),
             }
             self.document.save_or_warn(fields, "nothing new is reported in Placement")
@@ -142,7 +140,7 @@ class SavedRoot:
     def _parsed(self, fields: Mapping[str, Any]) -> tuple[View, Ledger]:
         if fields["root"] != self.root:
             raise ValueError(f"it is of the root {fields['root']}")
-        return view_from_json(fields["view"]), _ledger_from(fields["ledger"])
+        return View.from_json(fields["view"]), _ledger_from(fields["ledger"])
 
 
 def _ledger_row(ledger: Ledger) -> dict[str, Any] | None:

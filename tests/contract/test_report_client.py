@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from reportclient.allocations import LazyAllocations
 from reportclient.apply import apply
 from reportclient.errors import (
     Conflict,
@@ -18,7 +17,7 @@ from reportclient.errors import (
 from reportclient.model import SHARES_VIA_AGGREGATE, Inventory
 from reportclient.plan import EnsureClass, EnsureTrait, Reshape, diff
 from reportclient.provider_tree import ProviderTree
-from reportclient.reader import refresh
+from reportclient.reader import LazyAllocations, refresh
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
 from tests.contract.world import (

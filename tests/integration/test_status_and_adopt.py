@@ -15,7 +15,7 @@ from agent.reporting.status import ENDED, started_at
 from agent.state.lock import StateDirectory, holder
 from agent.state.saved_root import root_path
 from computectl.app import main
-from reportclient.saved_view import sealed, unsealed
+from reportclient.forms import sealed, unsealed
 from tests.integration.agent_host import Here
 from tests.servers.agent import AgentProcess
 from tests.waiting import eventually

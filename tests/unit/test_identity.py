@@ -16,7 +16,7 @@ from agent.nodes.identity import (
     replace_compute_id,
     saved_compute_id,
 )
-from reportclient.saved_view import sealed
+from reportclient.forms import sealed
 from tests.full_disk import full_disk
 
 OWN = "5a0d7f3e-94c1-4b53-9d0e-6f1f6e2f3a10"

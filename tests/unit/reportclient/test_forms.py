@@ -13,6 +13,7 @@ from reportclient.apply import Outcome
 from reportclient.candidates.asking import allocation_candidates
 from reportclient.candidates.text import read_request
 from reportclient.errors import WrongForm
+from reportclient.forms import sealed, unsealed
 from reportclient.model import Inventory
 from reportclient.one_provider import OneProvider
 from reportclient.plan import (
@@ -28,7 +29,7 @@ from reportclient.plan import (
 )
 from reportclient.reader import allocations_of, allocations_on, part_of, provider_by_uuid, refresh
 from reportclient.root import Counting, Root
-from reportclient.saved_view import FileStore, UnusableView, load_view, sealed, unsealed
+from reportclient.saved_view import FileStore, UnusableView, load_view
 from reportclient.schedule import Times
 from reportclient.view import View
 from tests.stranger import FakePlacement

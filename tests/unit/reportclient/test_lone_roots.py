@@ -1,9 +1,9 @@
-"""``with_lone_root`` adds a root outside of a tree, as a refresh would read it."""
+"""``with_root`` adds a root outside of a tree, as a refresh would read it."""
 
 import pytest
 
 from reportclient import errors
-from reportclient.reader import provider_by_name, refresh, with_lone_root
+from reportclient.reader import provider_by_name, refresh, with_root
 from reportclient.view import View
 from tests.stranger import FakePlacement
 
@@ -24,19 +24,19 @@ def test_a_root_outside_the_tree_is_added_as_a_refresh_would_read_it(placement) 
     view = refresh(View(), HOST, placement)
     placement.stranger.create_provider("pool", POOL)
     placement.stranger.add_trait(POOL, "CUSTOM_POOL")
-    assert with_lone_root(view, POOL, placement) == refresh(view, HOST, placement, ours=[POOL])
+    assert with_root(view, POOL, placement) == refresh(view, HOST, placement, own=[POOL])
 
 
 def test_what_is_no_root_or_not_there_or_has_a_known_name_is_not_added(placement) -> None:
     view = refresh(View(), HOST, placement)
-    assert with_lone_root(view, CARD, placement) is None
-    assert with_lone_root(view, POOL, placement) is None
+    assert with_root(view, CARD, placement) is None
+    assert with_root(view, POOL, placement) is None
     placement.stranger.create_provider("pool", POOL)
     placement.fail_next("GET", f"{POOL}/traits", errors.NotFound("deleted meanwhile"))
-    assert with_lone_root(view, POOL, placement) is None
+    assert with_root(view, POOL, placement) is None
     placement.stranger.rename(CARD, "another")
     placement.stranger.rename(POOL, "card")
-    assert with_lone_root(view, POOL, placement) is None
+    assert with_root(view, POOL, placement) is None
 
 
 def test_nobody_has_an_empty_name(placement) -> None:

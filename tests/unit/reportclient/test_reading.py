@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from reportclient.errors import NotFound, Rejected, Unreachable
-from reportclient.reader import URL_BYTES, refresh, with_lone_root
+from reportclient.reader import URL_BYTES, refresh, with_root
 from reportclient.view import View
 from tests.stranger import FakePlacement
 
@@ -39,7 +39,7 @@ def test_a_provider_that_has_a_parent_is_refused_as_a_root(placement) -> None:
 
 
 def test_a_lone_root_costs_one_call_and_stays_a_root_if_it_is_moved(placement) -> None:
-    view = with_lone_root(refresh(View(), HOST, placement), POOL, placement)
+    view = with_root(refresh(View(), HOST, placement), POOL, placement)
     assert {*view.snapshot.providers} == {HOST, CARD, POOL}
     view, calls = calls_of_refresh(placement, view)
     assert calls == 2 + 3, "the listings of two trees, and the disk"
@@ -52,11 +52,11 @@ def test_a_lone_root_costs_one_call_and_stays_a_root_if_it_is_moved(placement) -
 
 def test_an_own_root_outside_the_tree_is_read_by_one_listing(placement) -> None:
     placement.stranger.create_child(HOST, "port", PORT)
-    ours = [CARD, POOL, DISK, PORT]
-    view, calls = calls_of_refresh(placement, View(), ours=ours)
+    own = [CARD, POOL, DISK, PORT]
+    view, calls = calls_of_refresh(placement, View(), own=own)
     assert calls == 2 + 5 * 3, "two listings, and three parts of each provider"
     assert view.snapshot.providers[DISK].parent_uuid == POOL
-    assert calls_of_refresh(placement, view, ours=ours) == (view, 2)
+    assert calls_of_refresh(placement, view, own=own) == (view, 2)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_all_is_read_again_if_placement_was_restored(placement, older, read, cap
 
 def test_all_is_read_again_if_the_root_was_deleted(placement, caplog) -> None:
     caplog.set_level("INFO")
-    view = with_lone_root(refresh(View(), HOST, placement), POOL, placement)
+    view = with_root(refresh(View(), HOST, placement), POOL, placement)
     placement.stranger.delete_provider(CARD)
     placement.stranger.delete_provider(HOST)
     again, calls = calls_of_refresh(placement, view)

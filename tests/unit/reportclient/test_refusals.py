@@ -24,7 +24,7 @@ from reportclient.plan import (
     SetInventory,
     SetTraits,
 )
-from reportclient.refusals import RESHAPE, Refusals, explain_errors, nothing_foreign
+from reportclient.refusals import RESHAPE, Refusals, explain_errors
 from reportclient.schedule import Times
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
@@ -165,7 +165,7 @@ HOST = Snapshot.build(
 def test_a_provider_in_use_is_reserved_whole_with_what_goes_above_it() -> None:
     refusals = refusing((BELOW, DeleteProvider(BELOW), InUse("guests")))
     leaving = [DeleteProvider(BELOW), DeleteProvider(CARD)]
-    drains = {one.uuid: one for one in refusals.drains(HOST, leaving, nothing_foreign)}
+    drains = {one.uuid: one for one in refusals.drains(HOST, leaving)}
     assert drains.keys() == {BELOW, CARD}, "and not the root, which stays"
     assert {name: r.reserved for name, r in drains[BELOW].inventory.items()} == {
         "CUSTOM_A": 8,
@@ -188,7 +188,7 @@ def test_other_services_classes_on_it_are_left_as_they_are() -> None:
 def test_an_omitted_class_in_use_is_reserved_and_others_are_as_desired() -> None:
     wanted = {"CUSTOM_A": Inventory(3).with_defaults(None)}
     refusals = refusing((BELOW, SetInventory(BELOW, wanted), InUse("guests")))
-    (drain,) = refusals.drains(HOST, [], nothing_foreign)
+    (drain,) = refusals.drains(HOST, [])
     assert drain.inventory["CUSTOM_A"] == wanted["CUSTOM_A"]
     assert (drain.inventory["CUSTOM_B"].reserved, drain.drains) == (8, {"CUSTOM_B": 0})
 
@@ -197,32 +197,32 @@ def test_what_is_drained_already_is_not_written_again() -> None:
     full = records(VGPU=8)
     there = HOST.with_changes({CARD: Provider(CARD, "card", ROOT, full)})
     refusals = refusing((CARD, DeleteProvider(CARD), InUse("guests")))
-    assert not list(refusals.drains(there, [DeleteProvider(CARD)], nothing_foreign))
+    assert not list(refusals.drains(there, [DeleteProvider(CARD)]))
 
 
 def test_only_what_is_in_use_is_drained() -> None:
     refusals = refusing((CARD, DeleteProvider(CARD), Rejected("x")))
-    assert not list(refusals.drains(HOST, [DeleteProvider(CARD)], nothing_foreign))
+    assert not list(refusals.drains(HOST, [DeleteProvider(CARD)]))
     assert not refusals.draining()
     gone, used = SetInventory("gone", {}), SetInventory(BELOW, {})
     errors = dict.fromkeys(("gone", BELOW), InUse("guests"))
     refusals.remember(Outcome(View(), refused={"gone": gone, BELOW: used}), errors, 0.0, Times())
-    assert [each.uuid for each in refusals.drains(HOST, [], nothing_foreign)] == [BELOW]
+    assert [each.uuid for each in refusals.drains(HOST, [])] == [BELOW]
 
 
 def test_each_cause_is_told_once() -> None:
     cause = Unreachable("x")
     refusals = refusing((ROOT, TRAITS, Rejected("bad")))
     own = refusals.errors()[ROOT]
-    told = refusals.causes({CARD: cause, BELOW: own, ROOT: own})
+    told = refusals.errors({CARD: cause, BELOW: own, ROOT: own})
     assert told == {CARD: cause, ROOT: own}
-    assert refusals.causes({BELOW: own}) == {ROOT: own}
+    assert refusals.errors({BELOW: own}) == {ROOT: own}
 
 
 def test_an_explained_cause_is_not_repeated_for_what_depends_on_it() -> None:
     raw, later = InUse("x"), Unreachable("y")
     refusals = refusing((CARD, DeleteProvider(CARD), InUse("draining: in use by a guest")))
-    told = refusals.causes({CARD: raw, ROOT: raw, BELOW: later})
+    told = refusals.errors({CARD: raw, ROOT: raw, BELOW: later})
     assert told == {BELOW: later, **refusals.errors()}
 
 

@@ -34,7 +34,6 @@ class Host:
         self.times, self.interval = settings.rules, settings.interval
         self.schedule = Schedule(uniform=rng.uniform)
         self.certain = False
-        self.schedule.audits(starts, self.times)
         self.tick = starts + rng.uniform(0, settings.spread(None))
 
     def until(self, end, away, asked):
@@ -55,14 +54,12 @@ class Host:
         return ceil((due - self.tick) / self.interval) if due > self.tick else 1
 
     def period(self, now, *, away):
-        if self.schedule.waits_for(now) or (
-            self.certain and not self.schedule.is_due(now, self.times)
-        ):
+        if self.schedule.waits_for(now) or (self.certain and not self.schedule.is_due(now)):
             return 0
         if away:
             self.schedule.unanswered(AWAY, now, self.times, pending=not self.certain)
             return 1
-        audit = self.schedule.audits(now, self.times)
+        audit = now >= self.schedule.audit_at
         self.schedule.verified(now, self.times)
         self.schedule.answered()
         self.certain = True
@@ -118,7 +115,7 @@ class Disabled:
     def tried(self, now, *, away):
         """A 503 leaves the view certain: what is not due to be verified is just written."""
         schedule, times = self.host.schedule, self.host.times
-        verifies = schedule.is_due(now, times)
+        verifies = schedule.is_due(now)
         if away:
             schedule.unanswered(AWAY, now, times, pending=not verifies)
             return 1
@@ -186,7 +183,7 @@ def test_all_hosts_told_other_intervals_at_the_same_moment_make_no_spike():
 def test_who_is_told_to_verify_no_more_does_not():
     schedule = Schedule()
     schedule.reset(0.0, Times(verify_every=None, audit_every=None))
-    assert not schedule.is_due(HOUR, Times(verify_every=None, audit_every=None))
+    assert not schedule.is_due(HOUR)
 
 
 HEARTBEAT = 10
