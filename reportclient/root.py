@@ -278,8 +278,9 @@ class Root:
         # After a conflict inventories are written one by one, so that only one meets it again.
         chunk = self.bulk.chunk if api.tries == 1 else 0
         bulk = with_bulk_writes(replace(plan, operations=tuple(first)), chunk, self.bulk.least)
-        sent = self.send(
+        sent = apply(
             replace(plan, operations=(*bulk, *late)),
+            self.view,
             api,
             stop=stop,
             at_once=times.at_once,
@@ -287,7 +288,7 @@ class Root:
             patience=1 if api.stopped or refusals.any_error(is_passing) else FAULTS,
             tried=lambda each, request: refusals.failed_at(each) or request == api.stopped,
         )
-        outcome = self.remember_refusals(sent, api)
+        outcome = self.remember_refusals(self._acknowledged(sent, api), api)
         stopped_by = outcome.stopped_by
         if refusals.by_subject:
             drains = refusals.drains(self.view.snapshot, plan, foreign, now)
@@ -308,12 +309,11 @@ class Root:
                 self.view = self.view.stale()
                 raise Conflict(f"provider {item['name']} was changed before it was deleted")
 
-    def send(self, plan: Plan, api: Counting, **options: Any) -> Outcome:
-        """Send a plan as it is, and update the view by what Placement acknowledged.
+    def send(self, plan: Plan, api: Counting) -> Outcome:
+        """Send a plan as it is, and update the view by what Placement acknowledged."""
+        return self._acknowledged(apply(plan, self.view, api), api)
 
-        ``options`` are those of :func:`reportclient.apply.apply`.
-        """
-        outcome = apply(plan, self.view, api, **options)
+    def _acknowledged(self, outcome: Outcome, api: Counting) -> Outcome:
         api.done += outcome.done
         if outcome.done:
             self.schedule.unreachable = None
