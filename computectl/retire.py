@@ -1,6 +1,6 @@
 """``computectl retire``: remove this host's providers from Placement.
 
-The removal is the agent's own period, in which nothing is asserted: all that this host has reported
+The removal is the agent's own period, in which nothing is claimed: all that this host has reported
 is released, with the agent's rules for drained inventory, attached roots and shared providers.
 """
 

@@ -91,8 +91,8 @@ class Host:
         base = base or Client(self.placement).tree(root, name=node).freeze()
 
         def reported_by(source: str) -> frozenset[str]:
-            managers = (it for it in ledger.owners() if it.startswith(DRIVER))
-            of_source = (it for it in managers if it.partition("/")[2] == source)
+            drivers = (it for it in ledger.owners() if it.startswith(DRIVER))
+            of_source = (it for it in drivers if it.partition("/")[2] == source)
             return frozenset().union(*(ledger.reported_by(it, root) for it in of_source))
 
         return ProviderTree(base, reported_by=reported_by)

@@ -295,6 +295,21 @@ def provider_name(name: str) -> str:
     return plain_str(name)
 
 
+KEPT_NAME_LENGTH = 150
+"""Characters of a provider's name in its name when removed; Placement allows 200 with the mark."""
+
+
+def name_when_removed(provider: Provider) -> str:
+    """Return the name of a provider that leaves; its own name is free for others."""
+    mark = f"_removed_{provider.uuid}"
+    return provider.name.removesuffix(mark)[:KEPT_NAME_LENGTH] + mark
+
+
+def is_marked(provider: Provider) -> bool:
+    """Return whether the provider has the name of one that leaves."""
+    return provider.name == name_when_removed(provider)
+
+
 _CANONICAL = re.compile("[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}")
 
 

@@ -28,6 +28,7 @@ from reportclient.model import (
     Provider,
     is_custom,
     name_problem,
+    name_when_removed,
     used_providers,
 )
 from reportclient.snapshot import Snapshot
@@ -220,10 +221,6 @@ def as_dicts(inventory: Mapping[str, Inventory]) -> dict[str, dict[str, Any]]:
     return {name: record.as_dict() for name, record in inventory.items()}
 
 
-KEPT_NAME = 150
-"""Characters of a removed provider's name in its new name; Placement allows 200."""
-
-
 def diff(  # noqa: PLR0913  the result depends on each of them
     old: Snapshot,
     new: Snapshot,
@@ -391,7 +388,7 @@ def placements(
                 chain.append(last)
                 continue
             freed.add(holder.uuid)
-            name = holder.uuid if after else f"{holder.name[:KEPT_NAME]}_removed_{holder.uuid}"
+            name = holder.uuid if after else name_when_removed(holder)
             yield UpdateProvider(holder.uuid, name, holder.parent_uuid, old_name=holder.name)
             break
         for member in reversed(chain):

@@ -65,7 +65,9 @@ class Store(Protocol):
         """Return the saved view of a root (UUID); ``None`` if there is no usable one."""
 
     def save(self, root: str, view: View) -> None:
-        """Save the view of a root (UUID).  Called after each attempt, even without a change."""
+        """Save the view of a root (UUID).  Called after each attempt, also without a
+        change, unless it leaves that to the next one.
+        """
 
     def forget(self, root: str) -> None:
         """Delete the saved view of a root (UUID)."""

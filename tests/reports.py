@@ -29,4 +29,4 @@ def report_with(
         *starmap(of_part, ill.items()),
     )
     report = Report(node, driver_errors=driver_errors, conditions=conditions, **fields)
-    return report if error is None else report.with_error(error)
+    return report.with_error(error)

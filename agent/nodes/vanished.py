@@ -1,7 +1,7 @@
 """Remove the providers of vanished nodes: nodes that the driver does not name any more.
 
 A vanished node is checked after ``vanished_node_delay``, and again after the same time while it has
-providers.  A check is a period in which nothing is asserted, so that what is the node's leaves as
+providers.  A check is a period in which nothing is claimed, so that what is the node's leaves as
 everything else does (:mod:`agent.ownership.reconcile`): its inventory goes in one period, what
 nobody else uses in the next one.
 

@@ -1,1 +1,1 @@
-"""Ownership: which manager owns which claim, and what Placement shall have therefore."""
+"""Ownership: which owner has which claim, and what Placement shall have therefore."""

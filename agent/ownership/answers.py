@@ -12,7 +12,7 @@ from reportclient.view import Drained
 
 
 class Reported(NamedTuple):
-    """What an owner claims on one provider, which has the values, such as inventory records."""
+    """Claims of an owner on one provider, which has their values, such as inventory records."""
 
     claims: Claims
     provider: Provider
@@ -20,7 +20,7 @@ class Reported(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one owner claims, by provider UUID, and what it removes.
+    """The answer of one owner: its claims by provider UUID, and what it removes.
 
     ``removed`` are the providers that the owner removed by name, ``all_removed`` those and all
     below them, ``adopted`` those that it takes over from another service.  ``absent`` are traits

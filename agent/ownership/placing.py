@@ -9,25 +9,12 @@ from dataclasses import replace
 
 from agent.ownership.ledger import Ledger
 from agent.ownership.policy import Policy
-from reportclient.model import LONGEST_NAME, Provider
+from reportclient.model import LONGEST_NAME, Provider, name_when_removed
 from reportclient.plan import Plan, UpdateProvider
 from reportclient.snapshot import Snapshot
 
 Changes = dict[str, Provider | None]
 """Changed providers by UUID; ``None`` for removed ones."""
-KEPT_NAME_LENGTH = 150
-"""Characters of the provider's name in its name outside; Placement allows 200 with the mark."""
-
-
-def name_outside(provider: Provider) -> str:
-    """Return the name of a provider that leaves; its own name is free for others."""
-    mark = f"_removed_{provider.uuid}"
-    return provider.name.removesuffix(mark)[:KEPT_NAME_LENGTH] + mark
-
-
-def is_marked(provider: Provider) -> bool:
-    """Return whether the provider has its name outside."""
-    return provider.name == name_outside(provider)
 
 
 def free_names(changes: Changes, later: Collection[str]) -> None:
@@ -37,7 +24,7 @@ def free_names(changes: Changes, later: Collection[str]) -> None:
     for uuid in later:
         provider = changes[uuid]
         if provider is not None and provider.name.casefold() in wanted:
-            changes[uuid] = replace(provider, name=name_outside(provider))
+            changes[uuid] = replace(provider, name=name_when_removed(provider))
 
 
 def correct_places(

@@ -132,12 +132,12 @@ def _has(snapshot: Snapshot, absence: tuple[str, str]) -> bool:
 
 
 def name_text(provider: Provider) -> str:
-    """Return a provider's name as a name to deny."""
+    """Return a provider's name as a name that is reported absent."""
     return f"the name {provider.name}"
 
 
 def record_text(name: str, record: Inventory) -> str:
-    """Return an inventory record as a name to deny: ``DISK_GB (total 900, reserved 0, ...)``."""
+    """Return an inventory record as an absent name: ``DISK_GB (total 900, reserved 0, ...)``."""
     return f"{name} ({', '.join(f'{key} {value}' for key, value in record.as_dict().items())})"
 
 
@@ -160,7 +160,7 @@ class Policy:
     """Whether no ledger can be written: then only claims of the last ledger count."""
     agent_traits: frozenset[str] = frozenset({DISABLED})
     contested: frozenset[tuple[str, str]] = frozenset()
-    """Denials that another service undoes: not removed in this period."""
+    """Names reported absent that another service sets again: not removed in this period."""
     missed: frozenset[str] = frozenset()
     """Providers that nothing here reported in the period before."""
     released: bool = False

@@ -573,11 +573,11 @@ def _absent(inputs: Inputs, uuid: str) -> tuple[Claims, dict[Absence, str]]:
             if not (inputs.all_known and is_ours and inputs.policy.may_drop(uuid)):
                 continue
             others = [each for who, each in inputs.answers.on(uuid) if who != owner]
-            asserted = (other.claims for other in others)
+            claimed = (other.claims for other in others)
             unanswered = (row[who] for who in row.keys() & inputs.unanswered - {owner})
             agents = Claims(traits=inputs.policy.agent_traits)
             names = names.within(inputs.observed.get(uuid))
-            names = names.without(joined([agents, *asserted, *unanswered]))
+            names = names.without(joined([agents, *claimed, *unanswered]))
             both = [*names.traits, *names.aggregates]
             reason = f"{owner_text(owner)} reports it absent"
             absences.update({(uuid, name): reason for name in both})

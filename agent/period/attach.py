@@ -24,7 +24,6 @@ from typing import ClassVar, Protocol
 
 from agent.ownership.answers import Answer, Answers
 from agent.ownership.ledger import ADOPTED, AGENT, STATUS, Claims, Ledger
-from agent.ownership.placing import is_marked, name_outside
 from agent.ownership.policy import (
     MANAGED_BY_NOVA,
     AttachedPolicy,
@@ -32,7 +31,7 @@ from agent.ownership.policy import (
     with_unrecorded_claims,
 )
 from agent.period.traits import AgentTraits
-from reportclient.model import Provider
+from reportclient.model import Provider, is_marked, name_when_removed
 from reportclient.plan import DeleteProvider, Plan
 from reportclient.snapshot import Snapshot
 
@@ -191,7 +190,8 @@ class AttachedRoot(OwnRoot):
                 parent = None
             place = replace(child, parent_uuid=parent, inventory={}, aggregates=frozenset())
             if parent is None or desired.named(child.name) is not None:
-                place = replace(place, name=name_outside(child))  # also if a service renamed it
+                # Also if another service has renamed it meanwhile.
+                place = replace(place, name=name_when_removed(child))
             desired = desired.with_changes({child.uuid: place})
         return desired
 

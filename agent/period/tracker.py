@@ -98,7 +98,7 @@ class LastResults:
     """
 
     answers: dict[str, DriverAnswer] = field(default_factory=dict)
-    """By driver; a change of few providers is computed from these."""
+    """Answers by driver; a change of few providers is computed from these."""
     _results: dict[str, tuple[object, Any]] = field(default_factory=dict)
 
     def result_of(self, step: str, function: Callable[[*A], T], *arguments: *A) -> T:
@@ -132,7 +132,7 @@ class Tracker:
     new_state: bool = True
     """Whether the state directory had no file of the agent when this process started."""
     root_rules: OwnRoot = field(init=False)
-    """What this agent may do on the root, and how children leave it."""
+    """Rules for what this agent may do on the root, and how children leave it."""
     last: LastResults = field(default_factory=LastResults)
     reads: deque[tuple[Snapshot, Snapshot]] = field(default_factory=lambda: deque(maxlen=8))
     """What Placement was left with and what was read then, since the last period that wrote all."""
@@ -176,7 +176,11 @@ class Tracker:
     def free_name(self, now: float) -> Report:
         """Rename the root and its children by its UUID: another node needs their names."""
         plan = freeing_names(self.view.snapshot, self.uuid, self.ledger)
-        report = self.attempt(now, lambda api: self._ended(self.root.send(plan, api).stopped_by))
+
+        def send(api: Counting) -> Report:
+            return Report(self.node).with_error(self.root.send(plan, api).stopped_by)
+
+        report = self.attempt(now, send)
         self.freed = report.done
         return report
 
@@ -187,7 +191,7 @@ class Tracker:
         self.missed = self.ledger.leaving  # in each try
         result, api = self.root.attempt(now, once, urgent=urgent, save=not urgent)
         if isinstance(result, PlacementError):
-            report = self._ended(result)
+            report = Report(self.node).with_error(result)
         elif isinstance(result, Exception):
             report = self.failed(result)
         else:
@@ -195,19 +199,12 @@ class Tracker:
         self.save_ledger()
         after, done = self.view.snapshot, tuple(api.done)
         texts = chain.from_iterable(undone(*pair, after) for pair in self.reads if done)
-        conditions = (*report.conditions, *self._disk())
-        report = replace(report, undone=tuple(dict.fromkeys(texts)), done=done)
-        return replace(report, calls=api.calls, tries=api.tries, conditions=conditions)
-
-    def _ended(self, err: Exception | None, **fields: Any) -> Report:
-        """Return a report with these fields, and with the error that ended the period, if any."""
-        report = Report(self.node, **fields)
-        return report if err is None else report.with_error(err)
-
-    def _disk(self) -> Iterator[Condition]:
+        conditions = report.conditions
         if self.saved is not None and (problem := self.saved.problem):
             step = "nothing new is reported in Placement until it can be used"
-            yield of_disk(problem, "state_path", step)
+            conditions = (*conditions, of_disk(problem, "state_path", step))
+        report = replace(report, undone=tuple(dict.fromkeys(texts)), done=done)
+        return replace(report, calls=api.calls, tries=api.tries, conditions=conditions)
 
     def failed(self, err: BaseException) -> Report:
         """Return the report of an exception that nothing provides for; the root is read again.
@@ -218,7 +215,7 @@ class Tracker:
         level = logging.DEBUG if error_text(err) == self.logged_failure else logging.ERROR
         LOG.log(level, "Root %s: unexpected error", self.uuid, exc_info=err)
         self.logged_failure = error_text(err)
-        return self._ended(Unexpected(err))
+        return Report(self.node).with_error(Unexpected(err))
 
     def forecast(self, now: float, *, disabled: bool | None = None) -> "Decision":
         """Return what the next period would decide; nothing is written.
@@ -265,7 +262,7 @@ class Tracker:
             self.ledger = Ledger(known=True)  # saved, unlike one that was lost
             if self.rules.child_wait is not None:
                 self.root.send(delete_orphans(before), api)
-            return self._ended(root_awaited(self.node))
+            return Report(self.node).with_error(root_awaited(self.node))
         decision = self._decide(api, api.now, disabled)
         if not self.save_ledger() and self.ledger != ledger:
             self.ledger = ledger  # claim nothing in Placement that is not on disk
@@ -448,14 +445,15 @@ class Tracker:
 
     def _report(self, decision: "Decision", outcome: Outcome) -> Report:
         collected, failed = decision.collected, self.root.refusals.errors(outcome.failed)
-        return self._ended(
-            outcome.stopped_by or self.root.schedule.unreachable,
+        report = Report(
+            self.node,
             plan=decision.plan,
             conditions=tuple(self.conditions(decision, failed)),
             driver_errors=collected.errors,
             took={name: time for driver in self.drivers for name, time in driver.took().items()},
             reshape_pending=collected.reshape_pending,
         )
+        return report.with_error(outcome.stopped_by or self.root.schedule.unreachable)
 
     def conditions(
         self, decision: "Decision", failed: Mapping[str, BaseException]
@@ -519,7 +517,7 @@ class Tracker:
             outcome = root.remember_refusals(outcome, api)
         failed = outcome.failed.items()
         conditions = tuple(of_write(key, err, plan.names, self.node) for key, err in failed)
-        return self._ended(outcome.stopped_by, plan=plan, conditions=conditions)
+        return Report(self.node, plan=plan, conditions=conditions).with_error(outcome.stopped_by)
 
     def _switched(self, *, disabled: bool) -> Plan | None:
         """Return the write that sets or removes the trait; ``None`` if there is nothing to write.
@@ -585,7 +583,7 @@ class DriverQueries:
     node: str
     view: View
     observed: Snapshot
-    """What drivers edit: Placement's state, with drained classes shown open."""
+    """The snapshot that drivers edit: Placement's, with drained classes shown open."""
     ledger: Ledger
     policy: Policy
     hidden: frozenset[str]
@@ -675,8 +673,8 @@ class DriverQueries:
         shown = shown.with_changes(dict.fromkeys(self.hidden))
 
         def reported_by(source: str) -> frozenset[str]:
-            holder = f"{owner}/{source}" if source else owner
-            return self.ledger.reported_by(holder, self.policy.root)
+            name = f"{owner}/{source}" if source else owner
+            return self.ledger.reported_by(name, self.policy.root)
 
         return ProviderTree(shown, self.view.generations, whole, reported_by)
 

@@ -61,7 +61,7 @@ def identifying_traits(owners: Iterable[str]) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentTraits:
-    """What the agent itself asserts: its root (``host``) and its traits.
+    """The agent's own claims: its root (``host``) and its traits.
 
     ``disabled`` is the service status, ``None`` if unknown.
     """
@@ -91,8 +91,8 @@ class AgentTraits:
         roots = [observed.providers[uuid] for uuid in observed.children(None)]
         roots = [provider for provider in roots if identifying_traits(owned) & provider.traits]
         for answer in drivers.in_order:
-            asserted = answer.reported.values()
-            roots += [each.provider for each in asserted if each.provider.parent_uuid is None]
+            claimed = answer.reported.values()
+            roots += [each.provider for each in claimed if each.provider.parent_uuid is None]
         for provider in roots:
             if provider.uuid != self.host.uuid:
                 reported[provider.uuid] = Reported(Claims(traits=owned), provider)

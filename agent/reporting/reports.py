@@ -54,8 +54,10 @@ class Report:
     undone: tuple[str, ...] = ()
     """Changes of other clients that this period undid, in words."""
 
-    def with_error(self, err: Exception, *, fatal: bool = False) -> "Report":
-        """Return the report of a period that this error ended."""
+    def with_error(self, err: Exception | None, *, fatal: bool = False) -> "Report":
+        """Return the report of a period that this error ended; itself without one."""
+        if err is None:
+            return self
         conditions = (*self.conditions, of_period(err))
         return replace(self, conditions=conditions, error=err, fatal=fatal)
 
@@ -88,8 +90,8 @@ class Report:
         """Return what was written, in how many calls, and which drivers reported nothing."""
         calls = f"{self.calls} call{'' if self.calls == 1 else 's'} to Placement"
         called = self.occasion is Occasion.PERIOD
-        silent = sorted(self.driver_errors.keys() - set(self.reshape_pending)) if called else []
-        why = f"nothing was reported by driver {', '.join(silent)}" if silent else ""
+        failed = sorted(self.driver_errors.keys() - set(self.reshape_pending)) if called else []
+        why = f"nothing was reported by driver {', '.join(failed)}" if failed else ""
         if self.error is not None:
             why = "then an error ended the period" if self.done else "nothing was reported"
         if self.done:

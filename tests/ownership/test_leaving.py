@@ -7,13 +7,12 @@ import pytest
 from agent.nodes.foreign_roots import ForeignRoots
 from agent.ownership.answers import Answers
 from agent.ownership.ledger import Claims, Ledger
-from agent.ownership.placing import KEPT_NAME_LENGTH, name_outside
 from agent.ownership.policy import AttachedPolicy
 from agent.period.attach import AttachedRoot, children_outside
 from agent.period.rules import Rules
 from agent.period.traits import AgentTraits
 from reportclient.errors import Unreachable
-from reportclient.model import Inventory, Provider
+from reportclient.model import KEPT_NAME_LENGTH, Inventory, Provider, name_when_removed
 from reportclient.provider_tree import own_uuid
 from reportclient.snapshot import Snapshot
 from tests.ownership.test_attach import AGGREGATE, NODE, THEIRS, Agent, cards, names, own_root
@@ -64,10 +63,10 @@ def test_the_next_step(inventory, aggregates, parent, is_leaf, outside_for, wait
 
 def test_the_name_outside_says_what_it_was_and_fits_into_placement() -> None:
     child = Provider(CARD, "c" * 200, THEIRS)
-    name = name_outside(child)
+    name = name_when_removed(child)
     assert name.startswith("c" * KEPT_NAME_LENGTH) and name.endswith(CARD) and len(name) <= 200
     there = Provider(CARD, name)
-    assert name_outside(there) == name
+    assert name_when_removed(there) == name
     root = Provider(THEIRS, NODE)
     assert list(children_outside(Snapshot.build([root, there]))) == [there]
 

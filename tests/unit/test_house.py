@@ -14,11 +14,11 @@ LINES = {
     "agent/bus": 1_005,
     "agent/metrics": 492,
     "agent/nodes": 843,
-    "agent/ownership": 1_533,
-    "agent/period": 1_148,
+    "agent/ownership": 1_520,
+    "agent/period": 1_146,
     "agent/provider_config": 499,
     "agent/registry": 949,
-    "agent/reporting": 1_339,
+    "agent/reporting": 1_341,
     "agent/state": 688,
     "agent/switching": 1_157,
     "compute_registry": 2_764,
@@ -26,14 +26,14 @@ LINES = {
     "driverkit": 1_893,
     "drivers": 2_376,
     "drivers/libvirt": 5_424,
-    "reportclient": 7_587,
+    "reportclient": 7_601,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30
 """So many lines fewer are not yet a lower number."""
-QUIET, CHANGED = "23 files and 109 functions", "29 files and 211 functions"
+QUIET, CHANGED = "24 files and 108 functions", "30 files and 210 functions"
 """What a quiet period passes, and one with one changed inventory."""
-SWITCH = "11 files and 48 functions"
+SWITCH = "12 files and 47 functions"
 """What disabling a root passes whose view is certain."""
 
 
