@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from agent.errors import RegistryError
-from agent.ownership.ledger import NONE
 from agent.ownership.policy import DISABLED
 from agent.period.attach import RootAwaited
 from agent.period.rules import Rules
@@ -37,6 +36,7 @@ from reportclient.errors import PlacementError
 from reportclient.http import API
 from reportclient.model import Provider
 from reportclient.plain_text import ago, first_few, plain
+from reportclient.provider_tree import NONE
 from reportclient.reader import allocations_on, other_hosts, provider_by_name, subtree
 from reportclient.root import Root
 

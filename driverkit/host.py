@@ -10,7 +10,7 @@ from typing import Any
 
 from oslo_config import cfg
 
-from agent.ownership.ledger import DRIVER, Ledger
+from agent.ownership.ledger import DRIVER, Ledger, owner_of
 from agent.period.rules import Rules
 from agent.period.tracker import Tracker
 from agent.reporting.condition import Severity
@@ -90,12 +90,10 @@ class Host:
         ledger, root = self.ledgers.get(node, Ledger()), self.root(node)
         base = base or Client(self.placement).tree(root, name=node).freeze()
 
-        def reported_by(source: str) -> frozenset[str]:
-            drivers = (it for it in ledger.owners() if it.startswith(DRIVER))
-            of_source = (it for it in drivers if it.partition("/")[2] == source)
-            return frozenset().union(*(ledger.reported_by(it, root) for it in of_source))
-
-        return ProviderTree(base, reported_by=reported_by)
+        driver = DRIVER + self.driver.name
+        return ProviderTree(
+            base, last_claims=lambda source: ledger.claims_by(owner_of(driver, source))
+        )
 
     def edited(
         self, node: str, tree: ProviderTree | None = None, allocations: Allocations | None = None

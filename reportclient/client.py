@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from threading import RLock
 from typing import Any, TypeVar
 
@@ -21,7 +20,7 @@ from reportclient.http import API, PlacementAPI, as_api
 from reportclient.model import Allocations, Provider, canonical_uuid
 from reportclient.one_provider import OneProvider
 from reportclient.plan import DeleteProvider, Operation, Problem, SetInventory, diff
-from reportclient.provider_tree import ProviderTree, any_sets
+from reportclient.provider_tree import ProviderTree
 from reportclient.reader import LazyAllocations, provider_by_name, provider_by_uuid
 from reportclient.refusals import Refusals, users_by_class
 from reportclient.root import BulkWrites, Counting, Root, Store
@@ -349,7 +348,7 @@ class Client:
     ) -> Result:
         before, leaving = tracked.view, tracked.leaving
         moved, in_use = None, frozenset[str]()
-        new = before.with_drained(new, partial(any_sets, tree.claims))
+        new = before.with_drained(new, tree.classes_set())
         if after is None:
             new = _without_freed(before, tree, new, leaving, api)
         elif tracked.held is None:
@@ -395,13 +394,13 @@ def _without_freed(
     Sends 1 GET for each provider with something that is draining.  What ``tree`` sets again is not
     removed; ``leaving`` are the providers to be removed, and loses those that it sets or places.
     """
-    is_set = partial(any_sets, tree.claims)
+    set_now = tree.classes_set()
     waiting = leaving | view.drained.keys()
     for provider in reversed([each for each in new.walk() if each.uuid in waiting]):
         uuid, inventory = provider.uuid, provider.inventory
         drained = view.drained.get(uuid, {}).keys() & inventory.keys()
         kept = {n: record for n, record in inventory.items() if n not in drained}
-        kept |= {n: inventory[n] for n in drained if is_set(uuid, n)}
+        kept |= {n: inventory[n] for n in drained if (uuid, n) in set_now}
         if kept or any(uuid in each.placed for each in tree.claims.values()):
             leaving.discard(uuid)
         goes = uuid in leaving and not list(new.children(uuid))

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, fields, replace
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, ClassVar, Self
+from operator import or_, sub
+from typing import Any, ClassVar, NamedTuple, Self
 
 from reportclient.live_provider import LiveProvider, ReadOnly, live_below
 from reportclient.model import (
@@ -33,65 +34,97 @@ from reportclient.model import (
 )
 from reportclient.snapshot import EMPTY, Snapshot
 
-__all__ = ["ProviderData", "ProviderTree", "Snapshot", "key_of", "own_key", "own_uuid"]
+__all__ = ["Claims", "ProviderData", "ProviderTree", "Snapshot", "key_of", "own_key", "own_uuid"]
 
-Claimed = frozenset[str]
+Names = frozenset[str]
 InventoryDict = Mapping[str, Mapping[str, Any] | Inventory]
+NOTHING: Names = frozenset()
+
+
+class Claims(NamedTuple):
+    """The claims of one owner on one provider; ``provider`` is the claim that it exists."""
+
+    provider: bool = False
+    classes: Names = NOTHING
+    traits: Names = NOTHING
+    aggregates: Names = NOTHING
+
+    def joined(self, other: "Claims") -> "Claims":
+        """Return the claims of both."""
+        if NONE in (self, other):
+            return other if self == NONE else self
+        return Claims(self[0] or other[0], *map(or_, self[1:], other[1:]))
+
+    def without(self, other: "Claims") -> "Claims":
+        """Return the claims that ``other`` does not have."""
+        if other == NONE:
+            return self
+        return Claims(self[0] and not other[0], *map(sub, self[1:], other[1:]))
+
+    def within(self, provider: Provider | None) -> "Claims":
+        """Return the claims that hold for ``provider``; this object if all do."""
+        if provider is None:
+            return NONE
+        holding = Claims(
+            self.provider,
+            self.classes & provider.inventory.keys(),
+            self.traits & provider.traits,
+            self.aggregates & provider.aggregates,
+        )
+        return self if holding == self else holding
+
+
+NONE = Claims()
 
 
 @dataclass(slots=True)
 class SourceClaims:
-    """Claims of one source, by provider UUID.
+    """What one source, such as a driver, asserts by its edits of a tree; by provider UUID.
 
-    ``placed``: providers that it created, renamed or moved.  ``adopted``: providers that it took
-    over.  ``classes``: its resource classes, complete.  ``traits``, ``aggregates``: those that it
-    added now; its earlier claims of traits and aggregates stay, except on the providers in
-    ``all_traits`` and ``all_aggregates``, on which those added now are complete.
-    ``absent_traits``, ``absent_aggregates``: those that it removed by name.  ``missing``: providers
-    that it removed since it does not find them now.
+    ``last``: its last claims, of an earlier tree.  ``claims``: those on the providers that it has
+    edited now, its last ones included.  ``absent``: traits and aggregates that it removed by name.
+    ``placed``: providers that it created, renamed or moved; ``inventoried``: of which it set the
+    inventory; ``adopted``: that it took over; ``missing``: that it removed since it does not find
+    them now.
     """
 
-    placed: dict[str, None] = field(default_factory=dict)
-    classes: dict[str, Claimed] = field(default_factory=dict)
-    traits: dict[str, Claimed] = field(default_factory=dict)
-    aggregates: dict[str, Claimed] = field(default_factory=dict)
-    all_traits: dict[str, None] = field(default_factory=dict)
-    all_aggregates: dict[str, None] = field(default_factory=dict)
-    adopted: dict[str, None] = field(default_factory=dict)
-    absent_traits: dict[str, Claimed] = field(default_factory=dict)
-    absent_aggregates: dict[str, Claimed] = field(default_factory=dict)
-    missing: dict[str, None] = field(default_factory=dict)
+    last: Mapping[str, Claims] = field(default_factory=dict, compare=False)
+    claims: dict[str, Claims] = field(default_factory=dict)
+    absent: dict[str, Claims] = field(default_factory=dict)
+    placed: set[str] = field(default_factory=set)
+    inventoried: set[str] = field(default_factory=set)
+    adopted: set[str] = field(default_factory=set)
+    missing: set[str] = field(default_factory=set)
     unanswered: bool = False
-    """Whether the source could not answer, so that its earlier claims stay."""
+    """Whether the source could not answer, so that its last claims stay."""
 
     def copy(self) -> "SourceClaims":
         """Return an independent copy."""
-        return SourceClaims(
-            **{each.name: copylib.copy(getattr(self, each.name)) for each in fields(self)}
-        )
+        return SourceClaims(*(copylib.copy(getattr(self, each.name)) for each in fields(self)))
 
-    def claimed_uuids(self) -> dict[str, None]:
-        """Return the UUIDs of the providers with any claim, as an ordered set."""
-        kinds = (getattr(self, each.name) for each in fields(self)[:-1])
-        return dict.fromkeys(uuid for claimed in kinds for uuid in claimed)
+    def on(self, uuid: str) -> Claims:
+        """Return the claims on a provider."""
+        return self.claims.get(uuid) or self.last.get(uuid, NONE)
 
-    def changed_since(self, old: "SourceClaims") -> dict[str, None]:
-        """Return the UUIDs of the providers whose claims differ from ``old``, as an ordered set."""
-        changed = dict[str, None]()
-        for kind in fields(self)[:-1]:
-            now, then = getattr(self, kind.name), getattr(old, kind.name)
-            if now != then:
-                absent = object()
-                both = {**now, **then}
-                changed |= {
-                    uuid: None for uuid in both if now.get(uuid, absent) != then.get(uuid, absent)
-                }
-        return changed
+    def claim(self, uuid: str, **changed: Any) -> None:
+        """Replace some of the claims on a provider."""
+        self.claims[uuid] = self.on(uuid)._replace(**changed)
 
+    def classes_set(self, uuid: str) -> Names:
+        """Return the classes that the source has set now, be they as they were."""
+        return self.on(uuid).classes if uuid in self.inventoried else NOTHING
 
-def any_sets(claims: Mapping[str, SourceClaims], uuid: str, resource_class: str) -> bool:
-    """Return whether a source has set this class of a provider (UUID), be it as it was."""
-    return any(resource_class in each.classes.get(uuid, ()) for each in claims.values())
+    def place(self, uuid: str) -> None:
+        """Claim a provider, with its name and parent."""
+        self.placed.add(uuid)
+        self.claim(uuid, provider=True)
+
+    def note_absent(self, uuid: str, kind: str, present: Names, absent: Names = NOTHING) -> None:
+        """Note names that are asserted, which may have been removed by name, and removed ones."""
+        held = self.absent.pop(uuid, NONE)
+        names = getattr(held, kind) - present | absent
+        if (left := held._replace(**{kind: names})) != NONE:
+            self.absent[uuid] = left
 
 
 class ProviderTree:
@@ -108,22 +141,22 @@ class ProviderTree:
         base: Snapshot = EMPTY,
         generations: Mapping[str, int] | None = None,
         whole: Snapshot | None = None,
-        reported_by: Callable[[str], frozenset[str]] | None = None,
+        last_claims: Callable[[str], Mapping[str, Claims]] = lambda _: {},
     ) -> None:
         """Edit ``base``; ``whole`` is the complete snapshot if ``base`` shows only a part of it.
 
-        ``generations`` are the providers' generations, by UUID.  ``reported_by`` returns the UUIDs
-        of the providers that a source reported earlier: see :meth:`get_own_uuids`.
+        ``generations`` are the providers' generations, by UUID.  ``last_claims`` returns what a
+        source claimed last, by provider UUID: see :meth:`get_own_uuids`.
         """
         self.base = base
         """The snapshot on which this tree is based."""
         self.whole = base if whole is None else whole
         self.removed_below: set[str] = set()
         """UUIDs of the providers that were removed together with an ancestor."""
-        self.claims = {"": SourceClaims()}
+        self.claims = {"": SourceClaims(last_claims(""))}
         """Claims by the name of the source; ``""`` is the driver itself."""
         self._source, self._own = "", self.claims[""]
-        self._reported_by = reported_by
+        self._last_claims = last_claims
         self._closed = False
         self._generations = dict(generations or {})
         self._changed: dict[str, Provider | None] = {}
@@ -133,7 +166,7 @@ class ProviderTree:
         self._resources: dict[str, dict[str, Any]] = {}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        copy = type(self)(self.base, self._generations, self.whole, self._reported_by)
+        copy = type(self)(self.base, self._generations, self.whole, self._last_claims)
         claims = {source: claims.copy() for source, claims in self.claims.items()}
         vars(copy).update(
             claims=claims,
@@ -150,7 +183,8 @@ class ProviderTree:
 
     def restore(self, earlier: "ProviderTree") -> None:
         """Undo all edits and claims since the copy ``earlier`` was made of this tree."""
-        vars(self).update(vars(copylib.deepcopy(earlier)), _closed=self._closed)
+        self._refuse_if_closed()
+        vars(self).update(vars(copylib.deepcopy(earlier)))
 
     def close(self) -> None:
         """Refuse edits from now on: they raise a ValueError.  A copy can still be edited."""
@@ -267,9 +301,8 @@ class ProviderTree:
         Inventory that other sources set on the same provider stays.  An exception in the context
         makes the source unanswered; see :meth:`unanswered`.
         """
-        self._refuse_if_closed()
         before = self._source
-        self._source, self._own = name, self.claims.setdefault(name, SourceClaims())
+        self._source, self._own = name, self._claims_of(name)
         try:
             yield
         except BaseException:
@@ -280,8 +313,20 @@ class ProviderTree:
 
     def unanswered(self, name: str) -> None:
         """Mark a source that could not answer: what it asserted earlier stays in Placement."""
+        self._claims_of(name).unanswered = True
+
+    def _claims_of(self, source: str) -> SourceClaims:
         self._refuse_if_closed()
-        self.claims.setdefault(name, SourceClaims()).unanswered = True
+        if source not in self.claims:
+            self.claims[source] = SourceClaims(self._last_claims(source))
+        return self.claims[source]
+
+    def classes_set(self) -> set[tuple[str, str]]:
+        """Return the classes that any source has set now, as UUID of the provider and class."""
+        own = self.claims.values()
+        return {
+            (it, name) for each in own for it in each.inventoried for name in each.classes_set(it)
+        }
 
     def set_own_traits(self, name_or_uuid: str, traits: Iterable[str]) -> None:
         """Set the traits that this driver or source asserts on a provider.
@@ -304,10 +349,14 @@ class ProviderTree:
     def get_own_uuids(self) -> frozenset[str]:
         """Return the UUIDs of the providers that this driver or source reported earlier.
 
-        The root is among them if it has inventory of this driver or source.  The agent knows them
-        from its ledger; a tree without an agent has none.
+        The root is among them if it has inventory of this driver or source.  A tree without an
+        agent has none.
         """
-        return frozenset() if self._reported_by is None else self._reported_by(self._source)
+        roots = {*self.whole.children(None)}
+        last = self._own.last.items()
+        return frozenset(
+            uuid for uuid, held in last if held.provider or (held.classes and uuid in roots)
+        )
 
     def set_own_children(self, parents: Mapping[str, str | None], *, sharing: bool = False) -> None:
         """Set all providers that this driver or source has below roots: ``{name: parent}``.
@@ -336,7 +385,7 @@ class ProviderTree:
 
     def adopt(self, name_or_uuid: str) -> None:
         """Take over a provider that another client created, such as nova-compute."""
-        self._own.adopted[self._find(name_or_uuid, edit=True).uuid] = None
+        self._own.adopted.add(self._find(name_or_uuid, edit=True).uuid)
 
     # -- providers
 
@@ -385,7 +434,7 @@ class ProviderTree:
             self.rename(uuid, provider.name)
             self.move(uuid, provider.parent_uuid)
             self._note_generation(provider, generation)
-        self._own.placed[uuid] = None
+        self._own.place(uuid)
         return uuid
 
     def populate_from_iterable(self, provider_dicts: Iterable[Mapping[str, Any]]) -> None:
@@ -426,7 +475,7 @@ class ProviderTree:
             self._names[provider.name] = None
             self._names[name] = provider.uuid
             self._changed[provider.uuid] = replace(provider, name=name)
-        self._own.placed[provider.uuid] = None
+        self._own.place(provider.uuid)
 
     def move(self, name_or_uuid: str, parent: str | None) -> None:
         """Move a provider with all below it to another parent (``None``: make it a root).
@@ -442,7 +491,7 @@ class ProviderTree:
             del self._editable_children(provider.parent_uuid)[provider.uuid]
             self._editable_children(parent_uuid)[provider.uuid] = None
             self._changed[provider.uuid] = replace(provider, parent_uuid=parent_uuid)
-        self._own.placed[provider.uuid] = None
+        self._own.place(provider.uuid)
 
     def remove(self, name_or_uuid: str, *, missing: bool = False) -> None:
         """Remove a provider and all below it.
@@ -456,7 +505,7 @@ class ProviderTree:
         for uuid in list(self._walk(top.uuid)):
             self.removed_below.add(uuid)
             if missing:
-                self._own.missing[uuid] = None
+                self._own.missing.add(uuid)
             provider = self.provider(uuid)
             assert provider is not None
             self._changed[uuid], self._removed[uuid] = None, provider
@@ -489,14 +538,15 @@ class ProviderTree:
         whole = inventory
         if len(self.claims) > 1:  # what other sources set on this provider stays
             others = (claims for name, claims in self.claims.items() if name != self._source)
-            theirs = {name for claims in others for name in claims.classes.get(provider.uuid, ())}
+            theirs = {name for claims in others for name in claims.classes_set(provider.uuid)}
             stays = {name: r for name, r in provider.inventory.items() if name in theirs}
             whole = {**stays, **inventory}
         changed = not _is_same(provider.inventory, whole)
         if changed:
             new = read_inventory(whole, provider.name)
             self._changed[provider.uuid] = replace(provider, inventory=new)
-        self._own.classes[provider.uuid] = plain_strs(inventory)
+        self._own.inventoried.add(provider.uuid)
+        self._own.claim(provider.uuid, provider=True, classes=plain_strs(inventory))
         return changed
 
     def update_traits(
@@ -550,41 +600,29 @@ class ProviderTree:
 
     # Traits and aggregates are the same but for their names: ``kind`` is one of these words.
 
-    def _set_names(self, kind: str, provider: Provider, names: Claimed) -> bool:
-        uuid, before, changed = provider.uuid, getattr(provider, kind), {kind: names}
-        self._allow(kind, uuid, names)
+    def _set_names(self, kind: str, provider: Provider, names: Names) -> bool:
+        uuid, before, own = provider.uuid, getattr(provider, kind), self._own
+        own.note_absent(uuid, kind, names)
         if names == before:
             return False
-        self._changed[uuid] = replace(provider, **changed)  # type: ignore[arg-type]
-        claimed: dict[str, Claimed] = getattr(self._own, kind)
-        new = (claimed.get(uuid, frozenset()) & names) | (names - before)
-        if new or uuid in claimed:
-            claimed[uuid] = new
+        self._changed[uuid] = replace(provider, **{kind: names})  # type: ignore[arg-type]
+        own.claim(uuid, **{kind: getattr(own.on(uuid), kind) & names | (names - before)})
         return True
 
-    def _add_names(self, kind: str, provider: Provider, names: Claimed) -> None:
-        before, claimed = getattr(provider, kind), getattr(self._own, kind)
+    def _add_names(self, kind: str, provider: Provider, names: Names) -> None:
+        uuid, before, own = provider.uuid, getattr(provider, kind), self._own
         if not names <= before:
-            self._changed[provider.uuid] = replace(provider, **{kind: before | names})
-        claimed[provider.uuid] = claimed.get(provider.uuid, names) | names
-        self._allow(kind, provider.uuid, names)
+            self._changed[uuid] = replace(provider, **{kind: before | names})
+        own.claim(uuid, **{kind: getattr(own.on(uuid), kind) | names})
+        own.note_absent(uuid, kind, names)
 
-    def _allow(self, kind: str, uuid: str, names: Claimed) -> None:
-        """Note that names are asserted, which may have been removed by name before."""
-        absent: dict[str, Claimed] = getattr(self._own, f"absent_{kind}")
-        if left := absent.pop(uuid, frozenset()) - names:
-            absent[uuid] = left
-
-    def _remove_names(self, kind: str, provider: Provider, names: Claimed) -> None:
+    def _remove_names(self, kind: str, provider: Provider, names: Names) -> None:
         self._set_names(kind, provider, getattr(provider, kind) - names)
-        absent: dict[str, Claimed] = getattr(self._own, f"absent_{kind}")
-        if names:
-            absent[provider.uuid] = absent.get(provider.uuid, frozenset()) | names
+        self._own.note_absent(provider.uuid, kind, NOTHING, names)
 
-    def _set_own_names(self, kind: str, provider: Provider, names: Claimed) -> None:
+    def _set_own_names(self, kind: str, provider: Provider, names: Names) -> None:
         self._add_names(kind, provider, names)
-        getattr(self._own, kind)[provider.uuid] = names
-        getattr(self._own, f"all_{kind}")[provider.uuid] = None
+        self._own.claim(provider.uuid, **{kind: names})
 
     def update_resources(self, name_or_uuid: str, resources: Mapping[str, Any]) -> bool:
         """Set a provider's ``resources`` (Nova's Resource objects); return whether they changed.

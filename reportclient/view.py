@@ -4,7 +4,7 @@ A view is immutable: each read and each acknowledged write replaces it.  Generat
 nowhere else.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -94,18 +94,18 @@ class View:
         """Return a mutable tree that starts from this view; drained classes are shown open."""
         return ProviderTree(opened(self.snapshot, self.drained), self.generations)
 
-    def with_drained(self, desired: Snapshot, was_set: Callable[[str, str], bool]) -> Snapshot:
+    def with_drained(self, desired: Snapshot, opened: Container[tuple[str, str]]) -> Snapshot:
         """Return ``desired``, an edit of :meth:`edit`'s tree, with drained classes left drained.
 
-        ``was_set`` returns whether the edit has set a class of a provider (UUID): that class is
-        opened again, with the record that was set.
+        ``opened`` are those that the edit has set, by provider UUID and class: they are opened
+        again, with the record that was set.
         """
         changes = {}
         for uuid, before in self.drained.items():
             if (provider := desired.get(uuid)) is not None:
                 now = self.snapshot.providers[uuid].inventory
                 left = provider.inventory.keys() & before.keys()
-                kept = {name: now[name] for name in left if not was_set(uuid, name)}
+                kept = {name: now[name] for name in left if (uuid, name) not in opened}
                 changes[uuid] = replace(provider, inventory={**provider.inventory, **kept})
         return desired.with_changes(changes)
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from agent.ownership.ledger import FILES, NONE, NOTHING, Claims, Ledger, driver_of
+from agent.ownership.ledger import FILES, Ledger, driver_of, owner_of
 from reportclient.model import Provider
-from reportclient.provider_tree import ProviderTree, SourceClaims
+from reportclient.provider_tree import NONE, NOTHING, Claims, ProviderTree, SourceClaims
 from reportclient.snapshot import Snapshot
 from reportclient.view import Drained
 
@@ -93,12 +93,11 @@ class Answers:
 
 
 class DriverAnswer(NamedTuple):
-    """The answers of a driver, one per source, after what they follow from: its tree's edits."""
+    """The answers of a driver, one per source, after what they follow from: its edited tree."""
 
     base: Snapshot
     ledger: Ledger
     edits: Mapping[str, Provider | None]
-    removed_below: frozenset[str]
     claims: Mapping[str, SourceClaims]
     drained: Drained
     answers: tuple[Answer, ...] = ()
@@ -113,81 +112,44 @@ def driver_answer(
     last: DriverAnswer | None = None,
     drained: Drained | None = None,
 ) -> DriverAnswer:
-    """Return a driver's answers, from its edited tree.
+    """Return a driver's answers, from its edited tree, which is closed; ``last`` if they are those.
 
-    What the driver claimed before and left in the tree counts as claimed again, but a drained
-    class, and a provider that leaves, is claimed only if the driver set it.  ``last`` are the
-    driver's answers of an earlier period; with them only what changed since is computed.
+    What the driver claimed last and left in the tree counts as claimed again, but a drained class,
+    and a provider that leaves, is claimed only if the driver set it.
     """
-    # Copies: if the driver goes on editing the tree, the answers don't change.
-    copied = {source: edited.copy() for source, edited in tree.claims.items()}
-    removed_below = frozenset(tree.removed_below)
     drained = drained or {}
-    now = DriverAnswer(tree.base, ledger, tree.edits(), removed_below, copied, drained)
+    now = DriverAnswer(tree.base, ledger, tree.edits(), tree.claims, drained)
     if last is not None and now == last._replace(answers=(), unanswered=NOTHING):
         return last
     gone = frozenset(uuid for uuid, provider in now.edits.items() if provider is None)
-    owners = {source: f"{driver}/{source}" if source else driver for source in copied}
-    unanswered = frozenset(owners[it] for it, edited in copied.items() if it and edited.unanswered)
-    answers = []
-    for source, edited in copied.items():
-        owner = owners[source]
-        if owner in unanswered:
+    answers, unanswered = list[Answer](), set[str]()
+    for source, edited in tree.claims.items():
+        owner = owner_of(driver, source)
+        if source and edited.unanswered:
+            unanswered.add(owner)
             continue
-        before = next((o for o in (last.answers if last else ()) if o.owner == owner), None)
-        if last is not None and before is not None:
-            reported = dict(before.reported)
-            uuids = edited.changed_since(last.claims[source])
-            uuids |= dict.fromkeys(now.base.changed_since(last.base))
-            uuids |= dict.fromkeys(ledger.changed_since(last.ledger))
-            uuids |= dict.fromkeys([*now.edits, *last.edits, *drained, *last.drained])
-            uuids |= dict.fromkeys(ledger.leaving ^ last.ledger.leaving)
-        else:
-            held = (uuid for uuid, holders in ledger.claims.items() if owner in holders)
-            reported, uuids = {}, edited.claimed_uuids() | dict.fromkeys(held)
-        for uuid in uuids:
-            provider = tree.provider(uuid)
-            claims = NONE
-            if provider is not None:
-                not_again = Claims(uuid in ledger.leaving, frozenset(drained.get(uuid, ())))
-                earlier = ledger.claims_of(uuid, owner).without(not_again)
-                claims = _claims(edited, provider, earlier)
-            if provider is not None and claims != NONE:
+        reported = dict[str, Reported]()
+        for uuid in {**edited.claims, **edited.last}:
+            provider, claims = tree.provider(uuid), edited.on(uuid)
+            if uuid in ledger.leaving and uuid not in edited.placed | edited.inventoried:
+                claims = claims._replace(provider=False)
+            if uuid in drained and uuid not in edited.inventoried:
+                claims = claims._replace(classes=claims.classes - drained[uuid].keys())
+            if provider is not None and (claims := claims.within(provider)) != NONE:
                 reported[uuid] = Reported(claims, provider)
-            else:
-                reported.pop(uuid, None)
-        traits, aggregates = edited.absent_traits, edited.absent_aggregates
-        absent = {
-            uuid: Claims(False, NOTHING, traits.get(uuid, NOTHING), aggregates.get(uuid, NOTHING))
-            for uuid in traits.keys() | aggregates.keys()
-        }
         answers.append(
             Answer(
                 owner,
                 reported,
-                removed=NOTHING if source else gone - now.removed_below,
+                removed=NOTHING if source else gone - tree.removed_below,
                 all_removed=NOTHING if source else gone,
-                sets_inventory=frozenset(edited.classes),
+                sets_inventory=frozenset(edited.inventoried),
                 adopted=frozenset(edited.adopted),
                 missing=frozenset(edited.missing),
-                absent=absent,
+                absent=dict(edited.absent),
             )
         )
-    return now._replace(answers=tuple(answers), unanswered=unanswered)
-
-
-def _claims(edited: SourceClaims, provider: Provider, before: Claims) -> Claims:
-    """Return what a source claims on a provider: what it named, and what it claimed before."""
-    uuid = provider.uuid
-    now = Claims(
-        before.provider or uuid in edited.placed or uuid in edited.classes,
-        edited.classes.get(uuid, before.classes),
-        (NOTHING if uuid in edited.all_traits else before.traits)
-        | edited.traits.get(uuid, NOTHING),
-        (NOTHING if uuid in edited.all_aggregates else before.aggregates)
-        | edited.aggregates.get(uuid, NOTHING),
-    ).within(provider)
-    return before if now == before else now
+    return now._replace(answers=tuple(answers), unanswered=frozenset(unanswered))
 
 
 def without_moved_classes(answer: Answer, ledger: Ledger) -> Answer:

@@ -18,10 +18,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import islice
-from operator import or_, sub
 from typing import NamedTuple
 
 from reportclient.model import Provider
+from reportclient.provider_tree import NONE, NOTHING, Claims
 from reportclient.snapshot import changed_keys
 from reportclient.view import View
 
@@ -40,44 +40,8 @@ RESTORED = "restored"
 """Owner of removed claims that a restored, older Placement has again."""
 OWN_UUID = "own-uuid"
 """Owner of providers that no ledger has, but whose UUID is this agent's; never saved."""
-NOTHING: frozenset[str] = frozenset()
 MOST_REMOVED = 256
 """Providers per root whose removed claims are remembered; beyond it the oldest are dropped."""
-
-
-class Claims(NamedTuple):
-    """The claims of one owner on one provider; ``provider`` is the claim that it exists."""
-
-    provider: bool = False
-    classes: frozenset[str] = NOTHING
-    traits: frozenset[str] = NOTHING
-    aggregates: frozenset[str] = NOTHING
-
-    def joined(self, other: "Claims") -> "Claims":
-        """Return the claims of both."""
-        if NONE in (self, other):
-            return other if self == NONE else self
-        return Claims(self[0] or other[0], *map(or_, self[1:], other[1:]))
-
-    def without(self, other: "Claims") -> "Claims":
-        """Return the claims that ``other`` does not have."""
-        if other == NONE:
-            return self
-        return Claims(self[0] and not other[0], *map(sub, self[1:], other[1:]))
-
-    def within(self, provider: Provider | None) -> "Claims":
-        """Return the claims that hold for ``provider``, as Placement has it."""
-        if provider is None:
-            return NONE
-        return Claims(
-            self.provider,
-            self.classes & provider.inventory.keys(),
-            self.traits & provider.traits,
-            self.aggregates & provider.aggregates,
-        )
-
-
-NONE = Claims()
 
 
 def everything_on(provider: Provider) -> Claims:
@@ -142,12 +106,9 @@ class Ledger:
         """Return all owners with claims."""
         return set[str]().union(*self.claims.values())
 
-    def reported_by(self, owner: str, root: str) -> frozenset[str]:
-        """Return the UUIDs of the providers that an owner claims; ``root`` if it has classes."""
-        held = {uuid: row[owner] for uuid, row in self.claims.items() if owner in row}
-        return frozenset(
-            uuid for uuid, each in held.items() if each.provider or (uuid == root and each.classes)
-        )
+    def claims_by(self, owner: str) -> Mapping[str, Claims]:
+        """Return the claims of one owner, by provider UUID."""
+        return {uuid: row[owner] for uuid, row in self.claims.items() if owner in row}
 
     def changed_since(self, old: "Ledger") -> list[str]:
         """Return the UUIDs of the providers whose claims differ from those in ``old``."""
@@ -232,6 +193,11 @@ class Ledger:
 def driver_of(owner: str) -> str:
     """Return the driver of a source: ``driver:libvirt`` for ``driver:libvirt/pci``."""
     return owner.partition("/")[0]
+
+
+def owner_of(driver: str, source: str) -> str:
+    """Return the owner of what a source of a driver claims; ``""`` is the driver itself."""
+    return f"{driver}/{source}" if source else driver
 
 
 def owner_text(owner: str) -> str:

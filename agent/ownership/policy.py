@@ -25,12 +25,9 @@ from agent.ownership.ledger import (
     AGENT,
     DRIVER,
     FILES,
-    NONE,
-    NOTHING,
     NOVA_COMPUTE,
     OWN_UUID,
     STATUS,
-    Claims,
     ClaimsByOwner,
     Ledger,
     adopted_on,
@@ -40,7 +37,7 @@ from agent.ownership.ledger import (
 )
 from agent.reporting.condition import PART, Condition
 from reportclient.model import Inventory, Provider
-from reportclient.provider_tree import own_key
+from reportclient.provider_tree import NONE, NOTHING, Claims, own_key
 from reportclient.snapshot import Snapshot
 
 DISABLED = "COMPUTE_STATUS_DISABLED"

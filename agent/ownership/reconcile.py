@@ -29,12 +29,9 @@ from agent.ownership.ledger import (
     AGENT,
     DRIVER,
     FILES,
-    NONE,
-    NOTHING,
     NOVA_COMPUTE,
     OWN_UUID,
     STATUS,
-    Claims,
     ClaimsByOwner,
     Ledger,
     driver_of,
@@ -46,7 +43,9 @@ from agent.ownership.placing import correct_places, free_names
 from agent.ownership.policy import Policy, name_text, record_text, with_unrecorded_claims
 from reportclient.model import Inventory, Provider
 from reportclient.plan import Problem
+from reportclient.provider_tree import NONE, NOTHING, Claims
 from reportclient.snapshot import Snapshot
+from reportclient.view import Drained
 
 Absence = tuple[str, str]
 """A provider's UUID, and the trait or aggregate that an owner reports absent from it."""
@@ -72,12 +71,14 @@ class Reconciled:
     absences: Mapping[Absence, str] = field(default_factory=dict)
     kept: Mapping[str, str] = field(default_factory=dict)
 
-    def is_set(self, answers: Answers, uuid: str, name: str) -> bool:
-        """Return whether an owner's answer decides a class of a provider (UUID)."""
-        return any(
-            name in held.classes and name in self.ledger.claims_of(uuid, owner).classes
+    def classes_set(self, answers: Answers, among: Drained) -> set[tuple[str, str]]:
+        """Return those classes, of the ones ``among`` them, that an owner's answer decides."""
+        return {
+            (uuid, name)
+            for uuid in among
             for owner, (held, _) in answers.on(uuid)
-        )
+            for name in held.classes & self.ledger.claims_of(uuid, owner).classes
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Protocol
 
 from agent.ownership.answers import Answer, Answers
-from agent.ownership.ledger import ADOPTED, AGENT, STATUS, Claims, Ledger
+from agent.ownership.ledger import ADOPTED, AGENT, STATUS, Ledger
 from agent.ownership.policy import (
     MANAGED_BY_NOVA,
     AttachedPolicy,
@@ -33,6 +33,7 @@ from agent.ownership.policy import (
 from agent.period.traits import AgentTraits
 from reportclient.model import Provider, is_marked, name_when_removed
 from reportclient.plan import DeleteProvider, Plan
+from reportclient.provider_tree import Claims
 from reportclient.snapshot import Snapshot
 
 

@@ -10,7 +10,6 @@ import logging
 from collections import deque
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import chain, starmap
 from typing import Any, TypeVar, TypeVarTuple
 
@@ -21,7 +20,16 @@ from agent.ownership.answers import (
     with_moved_classes,
     without_moved_classes,
 )
-from agent.ownership.ledger import ADOPTED, DRIVER, FILES, NOVA_COMPUTE, Ledger, driver_of, joined
+from agent.ownership.ledger import (
+    ADOPTED,
+    DRIVER,
+    FILES,
+    NOVA_COMPUTE,
+    Ledger,
+    driver_of,
+    joined,
+    owner_of,
+)
 from agent.ownership.placing import freeing_names
 from agent.ownership.policy import DISABLED, ContestedNames, Policy
 from agent.ownership.reconcile import Absence, Reconciled, reconcile
@@ -58,7 +66,7 @@ from reportclient.http import API
 from reportclient.model import Allocations, Provider, used_providers
 from reportclient.plain_text import error_text, first_few
 from reportclient.plan import DeleteProvider, Operation, Plan, Problem, SetTraits, diff
-from reportclient.provider_tree import ProviderTree
+from reportclient.provider_tree import Claims, ProviderTree
 from reportclient.reader import LazyAllocations, allocations_on
 from reportclient.refusals import RESHAPE
 from reportclient.reshape import Affected, AllocationsBroken, moved_allocations
@@ -395,8 +403,8 @@ class Tracker:
         if not self.released:
             answers, problems = self._with_files_and_agent(queries, collected, disabled)
         reconciled = self.last.result_of("all", reconcile, observed, ledger, answers, policy)
-        is_set = partial(reconciled.is_set, answers)
-        desired = self.view.with_drained(reconciled.desired, is_set)
+        opened_now = reconciled.classes_set(answers, self.view.drained)
+        desired = self.view.with_drained(reconciled.desired, opened_now)
         desired = self.root_rules.with_next_steps(observed, desired, self.rules, now)
         return replace(reconciled, desired=desired, problems=(*reconciled.problems, *problems))
 
@@ -672,11 +680,11 @@ class DriverQueries:
         shown = result_of(f"shown to {owner}", snapshot_for_driver, owner, whole, ledger)
         shown = shown.with_changes(dict.fromkeys(self.hidden))
 
-        def reported_by(source: str) -> frozenset[str]:
-            name = f"{owner}/{source}" if source else owner
-            return self.ledger.reported_by(name, self.policy.root)
+        def last_claims(source: str) -> Mapping[str, Claims]:
+            name = owner_of(owner, source)
+            return result_of(f"last claims of {name}", Ledger.claims_by, self.ledger, name)
 
-        return ProviderTree(shown, self.view.generations, whole, reported_by)
+        return ProviderTree(shown, self.view.generations, whole, last_claims)
 
     def _check_root(self, tree: ProviderTree) -> None:
         """:raises DriverError: the driver removed, renamed or moved the root."""

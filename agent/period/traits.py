@@ -15,10 +15,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from agent.ownership.answers import Answer, Answers, Reported
-from agent.ownership.ledger import AGENT, STATUS, Claims
+from agent.ownership.ledger import AGENT, STATUS
 from agent.ownership.policy import DISABLED
 from agent.reporting.condition import PART, Condition
 from reportclient.model import Provider
+from reportclient.provider_tree import Claims
 from reportclient.snapshot import Snapshot
 
 COMPUTE_NODE = "COMPUTE_NODE"

@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from agent.ownership.answers import Answer, Reported
-from agent.ownership.ledger import FILES, Claims, Ledger
+from agent.ownership.ledger import FILES, Ledger
 from agent.ownership.policy import Policy
 from agent.provider_config.entries import Entries, Entry, Key
 from reportclient.plan import Problem
+from reportclient.provider_tree import Claims
 from reportclient.snapshot import Snapshot
 
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.ownership.ledger import Claims, Ledger, Removed
+from agent.ownership.ledger import Ledger, Removed
 from agent.state import files
 from agent.state.document import Damaged, Document, Unusable
 from reportclient.model import canonical_uuid
+from reportclient.provider_tree import Claims
 from reportclient.view import View
 
 LOG = logging.getLogger("compute_agent.placement")

@@ -6,14 +6,14 @@ import pytest
 
 from agent.nodes.foreign_roots import ForeignRoots
 from agent.ownership.answers import Answers
-from agent.ownership.ledger import Claims, Ledger
+from agent.ownership.ledger import Ledger
 from agent.ownership.policy import AttachedPolicy
 from agent.period.attach import AttachedRoot, children_outside
 from agent.period.rules import Rules
 from agent.period.traits import AgentTraits
 from reportclient.errors import Unreachable
 from reportclient.model import KEPT_NAME_LENGTH, Inventory, Provider, name_when_removed
-from reportclient.provider_tree import own_uuid
+from reportclient.provider_tree import Claims, own_uuid
 from reportclient.snapshot import Snapshot
 from tests.ownership.test_attach import AGGREGATE, NODE, THEIRS, Agent, cards, names, own_root
 from tests.stranger import FakePlacement

@@ -16,7 +16,7 @@ from agent.loop import Loop
 from agent.nodes.identity import NODES as FILE_NAME
 from agent.nodes.identity import IdentityError, NodeTable
 from agent.nodes.nodes import Nodes
-from agent.ownership.ledger import Claims, Ledger
+from agent.ownership.ledger import Ledger
 from agent.reporting.systemd import Systemd
 from agent.service import Service
 from agent.state import files
@@ -25,6 +25,7 @@ from agent.switching.host_status import HostStatus, status_document
 from agent.switching.machine import ServiceStatus
 from drivers.api import ComputeDriver
 from drivers.errors import DriverError, DriverNotReady
+from reportclient.provider_tree import Claims
 from tests.agents import Agent, Idle
 from tests.full_disk import full_disk
 from tests.stranger import FakePlacement

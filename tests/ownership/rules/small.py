@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 
 from agent.ownership.answers import Answer, Answers, Reported
-from agent.ownership.ledger import Claims, Ledger
+from agent.ownership.ledger import Ledger, owner_of
 from agent.ownership.policy import AttachedPolicy, Policy
 from reportclient.model import Inventory, Provider
+from reportclient.provider_tree import Claims, ProviderTree
 from reportclient.snapshot import Snapshot
 
 ROOT, DEVICE = "c0ffee00-0000-4000-8000-000000000001", "c0ffee00-0000-4000-8000-000000000002"
@@ -41,6 +42,11 @@ def kept(*rows: tuple[str, str, Claims]) -> Ledger:
     for owner, uuid, held in rows:
         ledger = ledger.adding(owner, uuid, held)
     return ledger
+
+
+def of_one(base: Snapshot, ledger: Ledger) -> ProviderTree:
+    """The tree that the driver ``ONE`` edits."""
+    return ProviderTree(base, last_claims=lambda source: ledger.claims_by(owner_of(ONE, source)))
 
 
 def says(owner: str, *providers: Provider, places: bool = True) -> Answer:

@@ -9,12 +9,10 @@ from agent.ownership.ledger import (
     AGENT,
     FILES,
     MOST_REMOVED,
-    NONE,
     NOVA_COMPUTE,
     OWN_UUID,
     RESTORED,
     STATUS,
-    Claims,
     Ledger,
     Removed,
 )
@@ -24,7 +22,7 @@ from agent.period.tracker import snapshot_for_driver
 from agent.period.traits import AgentTraits, identifying_traits
 from reportclient.model import Inventory, Provider
 from reportclient.plan import Problem
-from reportclient.provider_tree import own_uuid
+from reportclient.provider_tree import NONE, Claims, own_uuid
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
 from tests.ownership.rules.small import (
@@ -38,6 +36,7 @@ from tests.ownership.rules.small import (
     device,
     kept,
     names,
+    of_one,
     root,
     said_by,
     says,
@@ -683,15 +682,14 @@ def test_a_round_without_statements_changes_nothing() -> None:
     assert reconciled.desired is full and reconciled.ledger is ledger
 
 
-def test_a_manager_reports_its_providers_and_a_root_with_its_classes() -> None:
-    def reported(**held: bool | str) -> frozenset[str]:
-        on_device = (ONE, DEVICE, claim("VGPU", provider=True))
-        return kept(on_device, (ONE, ROOT, claim(**held))).reported_by(ONE, ROOT)
+def test_an_owner_has_its_providers_and_a_root_with_its_classes() -> None:
+    def own(*rows: tuple[str, str, Claims]) -> frozenset[str]:
+        return of_one(there(root(), device(8)), kept(*rows)).get_own_uuids()
 
-    assert reported(classes="VCPU") == {ROOT, DEVICE}
-    assert reported(traits=A) == {DEVICE}
-    only_classes = kept((ONE, DEVICE, claim("VGPU")), (TWO, ROOT, claim("VCPU")))
-    assert only_classes.reported_by(ONE, ROOT) == frozenset()
+    on_device = (ONE, DEVICE, claim("VGPU", provider=True))
+    assert own(on_device, (ONE, ROOT, claim("VCPU"))) == {ROOT, DEVICE}
+    assert own(on_device, (ONE, ROOT, claim(traits=A))) == {DEVICE}
+    assert own((ONE, DEVICE, claim("VGPU")), (TWO, ROOT, claim("VCPU"))) == frozenset()
 
 
 def test_the_agent_denies_the_status_and_knows_its_roots_by_owner_traits() -> None:

@@ -6,10 +6,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent.ownership.answers import Answer, Answers, Reported
-from agent.ownership.ledger import NONE, Claims, Ledger, driver_of
+from agent.ownership.ledger import Ledger, driver_of
 from agent.ownership.policy import DISABLED, Policy
 from agent.ownership.reconcile import reconcile
 from reportclient.model import Provider
+from reportclient.provider_tree import NONE, Claims
 from reportclient.snapshot import Snapshot
 from tests.profiles import examples
 from tests.property.strategies import (

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from agent.ownership.answers import Answer, Reported, driver_answer, without_moved_classes
-from agent.ownership.ledger import Claims, Ledger
+from agent.ownership.ledger import Ledger
 from agent.ownership.policy import Policy
 from reportclient.model import Inventory, Provider
-from reportclient.provider_tree import ProviderTree
+from reportclient.provider_tree import Claims, ProviderTree
 from tests.ownership.rules.small import (
     DEVICE,
     ONE,
@@ -19,6 +19,7 @@ from tests.ownership.rules.small import (
     device,
     kept,
     names,
+    of_one,
     root,
     said_by,
     says,
@@ -67,7 +68,7 @@ def test_a_copy_has_what_was_said_and_goes_its_own_way() -> None:
     with other.source("pci"):
         other.update_inventory(DEVICE, {})
     other.unanswered("net")
-    assert tree.claims["pci"].classes[DEVICE] == names("VCPU")
+    assert tree.claims["pci"].on(DEVICE) == claim("VCPU", provider=True)
     assert "net" not in tree.claims
 
 
@@ -81,9 +82,10 @@ def test_a_sharing_provider_that_is_not_shown_is_there_all_the_same() -> None:
 
 
 def test_a_set_of_own_traits_or_aggregates_replaces_earlier_claims() -> None:
-    tree = ProviderTree(there(root(), replace(device(8, "CUSTOM_A"), aggregates=names(POOL))))
     ledger = kept((ONE, DEVICE, claim("VCPU", "CUSTOM_A", provider=True)))
     ledger = ledger.adding(ONE, DEVICE, Claims(aggregates=names(POOL)))
+    both = there(root(), replace(device(8, "CUSTOM_A"), aggregates=names(POOL)))
+    tree = of_one(both, ledger)
     for own in (tree.set_own_traits, tree.set_own_aggregates):
         own(DEVICE, ())
     (said,) = driver_answer(ONE, tree, ledger).answers
@@ -92,9 +94,10 @@ def test_a_set_of_own_traits_or_aggregates_replaces_earlier_claims() -> None:
 
 
 def test_what_a_driver_names_is_added_to_what_it_claimed_before() -> None:
-    tree = ProviderTree(there(root(), replace(device(8, "CUSTOM_A"), aggregates=names(ROOT))))
     ledger = kept((ONE, DEVICE, claim("VCPU", "CUSTOM_A", provider=True)))
     ledger = ledger.adding(ONE, DEVICE, Claims(aggregates=names(ROOT)))
+    both = there(root(), replace(device(8, "CUSTOM_A"), aggregates=names(ROOT)))
+    tree = of_one(both, ledger)
     tree.add_traits(DEVICE, "CUSTOM_B")
     tree.add_aggregates(DEVICE, POOL)
     (said,) = driver_answer(ONE, tree, ledger).answers

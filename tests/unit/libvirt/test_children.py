@@ -239,8 +239,8 @@ def test_each_trait_that_is_known_is_named_as_there_or_not_there(tree):
     traits = {"HW_CPU_X86_AVX": True, "HW_CPU_X86_AVX2": False, "HW_CPU_X86_SSE": False}
     write_report(tree, NODE, HostReport(traits=traits), None)
     said = tree.claims["traits"]
-    assert said.traits[ROOT] == {"HW_CPU_X86_AVX"}
-    assert said.absent_traits[ROOT] == {"HW_CPU_X86_AVX2", "HW_CPU_X86_SSE"}
+    assert said.on(ROOT).traits == {"HW_CPU_X86_AVX"}
+    assert said.absent[ROOT].traits == {"HW_CPU_X86_AVX2", "HW_CPU_X86_SSE"}
     assert tree.data(NODE).traits == {"HW_CPU_X86_AVX", "CUSTOM_FOREIGN"}
 
 

@@ -1,7 +1,7 @@
 """Claims that a driver makes by editing a tree, and names that it removes."""
 
 from reportclient.model import Provider
-from reportclient.provider_tree import ProviderTree, SourceClaims
+from reportclient.provider_tree import Claims, ProviderTree, SourceClaims
 from reportclient.snapshot import Snapshot
 
 ONE = "c0ffee00-0000-4000-8000-000000000000"
@@ -14,32 +14,34 @@ def having(traits: frozenset[str]) -> ProviderTree:
 
 def test_what_was_there_and_is_not_added_is_no_claim() -> None:
     tree = having(A)
-    claimed = tree.claims[""].traits
+    claimed = tree.claims[""].claims
     tree.update_traits(ONE, A)
     assert not claimed
     tree.update_traits(ONE, A | B)
-    assert claimed == {ONE: B}
+    assert claimed == {ONE: Claims(traits=B)}
     tree.update_traits(ONE, A)
-    assert claimed == {ONE: frozenset()}
+    assert claimed == {ONE: Claims()}
 
 
 def test_names_are_removed_one_after_the_other_and_asserted_again() -> None:
     tree = having(A | B)
-    absent = tree.claims[""].absent_traits
+    absent = tree.claims[""].absent
     tree.remove_traits(ONE)
     assert not absent
     tree.remove_traits(ONE, *A)
     tree.remove_traits(ONE, *B)
-    assert absent == {ONE: A | B}
+    assert absent == {ONE: Claims(traits=A | B)}
     tree.add_traits(ONE, *A)
-    assert absent == {ONE: B}
+    assert absent == {ONE: Claims(traits=B)}
     tree.update_traits(ONE, A | B)
     assert not absent
 
 
-def test_claims_differ_where_one_was_added_changed_or_dropped() -> None:
-    then = SourceClaims(traits={"same": A, "changed": A, "dropped": A}, placed={"moved": None})
-    now = SourceClaims(traits={"same": A, "changed": B, "added": A}, placed={"moved": None})
-    assert set(now.changed_since(then)) == {"changed", "added", "dropped"}
-    assert not now.changed_since(now.copy())
-    assert set(now.claimed_uuids()) == {"same", "changed", "added", "moved"}
+def test_an_edit_keeps_the_last_claims_that_it_does_not_replace() -> None:
+    last = {ONE: Claims(True, frozenset({"VCPU"}), A | B)}
+    own = SourceClaims(last)
+    own.claim(ONE, traits=B)
+    assert own.on(ONE) == last[ONE]._replace(traits=B) and own.on("other") == Claims()
+    other = own.copy()
+    other.place("other")
+    assert own != other and own.claims.keys() == {ONE}

@@ -2,7 +2,7 @@
 
 import copy
 import uuid as uuidlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum, IntEnum
 from typing import Any
 from uuid import UUID
@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from reportclient.model import MAX_INT
-from reportclient.provider_tree import ProviderTree, key_of, own_key, own_uuid
+from reportclient.provider_tree import Claims, ProviderTree, key_of, own_key, own_uuid
 from reportclient.snapshot import EMPTY
 
 CN1 = "11111111-1111-4111-8111-111111111111"
@@ -362,7 +362,7 @@ def test_members_of_enumerations_are_what_they_stand_for(tree: ProviderTree) -> 
         f"cn1_gpu {{'CUSTOM_GPU': {{'total': 4}}}} {{'CUSTOM_GPU'}} {{'{AGG1}'}}"
     )
     said = tree.claims[""]
-    assert f"{said.classes[uuid]} {said.traits[uuid]}" == "{0} {0}".format(
+    assert f"{said.on(uuid).classes} {said.on(uuid).traits}" == "{0} {0}".format(
         frozenset(["CUSTOM_GPU"])
     )
 
@@ -379,6 +379,10 @@ def test_uuids_may_be_objects(tree: ProviderTree) -> None:
 FLAT = {"cn1_b": "cn1", "cn1_a": "cn1"}
 
 
+def claimed(uuids: Iterable[str]) -> dict[str, Claims]:
+    return dict.fromkeys(uuids, Claims(provider=True))
+
+
 def below_cn1(tree: ProviderTree) -> dict[str, str]:
     """The parents of all below cn1 by name."""
     providers = [tree.data(uuid) for uuid in tree.get_provider_uuids("cn1")[1:]]
@@ -390,7 +394,7 @@ def test_children_that_are_not_listed_any_more_go_and_those_of_others_stay(tree)
     tree.set_own_children(FLAT)
     tree.add_traits("cn1_b", "CUSTOM_KEPT")
     own = {tree.data(name).uuid for name in FLAT}
-    tree = ProviderTree(tree.freeze(), reported_by=lambda _: frozenset(own))
+    tree = ProviderTree(tree.freeze(), last_claims=lambda _: claimed(own))
     tree.set_own_children({"cn1_b": "cn1", "cn1_c": "pf"})
     assert below_cn1(tree) == {**others, "cn1_b": "cn1", "cn1_c": "pf"}
     assert tree.has_traits("cn1_b", ["CUSTOM_KEPT"])
@@ -404,7 +408,7 @@ def test_children_are_listed_in_any_order_and_may_change_places(tree: ProviderTr
     uuid = tree.data("cn1_card").uuid
     now = {"cn1_card": "cn1_cell1", "cn1_cell1": "cn1"}
     own = frozenset(tree.data(name).uuid for name in ("cn1_card", "cn1_cell0", "cn1_cell1"))
-    tree = ProviderTree(tree.freeze(), reported_by=lambda _: own)
+    tree = ProviderTree(tree.freeze(), last_claims=lambda _: claimed(own))
     tree.set_own_children(now)
     assert below_cn1(tree) == {**others, **now} and tree.data("cn1_card").uuid == uuid
     with pytest.raises(ValueError, match="their own ancestors: cn1_x, cn1_y"):
@@ -419,7 +423,9 @@ def test_without_an_agent_nothing_is_known_to_be_ones_own_and_nothing_goes(tree)
 
 
 def test_with_an_agent_a_sources_children_are_those_that_it_reported(tree: ProviderTree) -> None:
-    tree = ProviderTree(tree.freeze(), reported_by={"": {CN1}, "pci": {PF, NUMA2}}.__getitem__)
+    tree = ProviderTree(
+        tree.freeze(), last_claims={"": claimed([CN1]), "pci": claimed([PF, NUMA2])}.__getitem__
+    )
     with tree.source("pci"):
         assert tree.get_own_uuids() == {PF, NUMA2}
         tree.set_own_children({"numa2": "cn1"})
@@ -504,8 +510,8 @@ def test_a_refused_listing_inside_a_source_leaves_the_claims_as_they_were() -> N
         tree.add_traits("cn1", "CUSTOM_PCI")
     tree.add_traits("cn1", "CUSTOM_OWN")
     for each in (tree, copy.deepcopy(tree)):
-        assert "CUSTOM_PCI" in each.claims["pci"].traits[CN1]
-        assert "CUSTOM_OWN" in each.claims[""].traits[CN1]
+        assert "CUSTOM_PCI" in each.claims["pci"].on(CN1).traits
+        assert "CUSTOM_OWN" in each.claims[""].on(CN1).traits
 
 
 def test_a_listing_populates_in_any_order() -> None:

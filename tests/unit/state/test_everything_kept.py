@@ -10,7 +10,6 @@ import pytest
 
 from agent.errors import RecordUnusable
 from agent.nodes.identity import IdentityError, NodeTable, compute_id
-from agent.ownership.ledger import Claims
 from agent.registry.checks import StatusChange
 from agent.reporting.status import StatusFile
 from agent.state.document import Unusable
@@ -20,6 +19,7 @@ from agent.switching.host_status import change_saved_status, saved_status, statu
 from agent.switching.machine import ServiceStatus
 from drivers.driver import InMemory
 from reportclient.model import Provider
+from reportclient.provider_tree import Claims
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
 

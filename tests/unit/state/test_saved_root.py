@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from agent.ownership.ledger import Claims, Ledger, Removed
+from agent.ownership.ledger import Ledger, Removed
 from agent.state.document import Document
 from agent.state.saved_root import SavedRoot, is_new, root_path, saved_roots
 from reportclient.model import Inventory, Names, Provider
+from reportclient.provider_tree import Claims
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
 from tests.full_disk import full_disk
