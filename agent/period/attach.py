@@ -108,8 +108,12 @@ class OwnRoot:
         """Return the drivers' and files' answers, and those of the agent itself."""
         return traits.added_to(answers, observed)
 
+    def overdue(self, observed: Snapshot, options: Options, now: float) -> frozenset[str] | None:
+        """Return the children outside the tree that are deleted now; ``None``: none leaves it."""
+        return frozenset()
+
     def with_next_steps(
-        self, observed: Snapshot, desired: Snapshot, options: Options, now: float
+        self, observed: Snapshot, desired: Snapshot, overdue: frozenset[str] | None
     ) -> Snapshot:
         """Return ``desired`` with the next step of each child that would be deleted."""
         return desired
@@ -172,21 +176,27 @@ class AttachedRoot(OwnRoot):
         own = Answer(AGENT, absent=dict.fromkeys(ours, absent))
         return answers.with_answer((own,), frozenset({AGENT, STATUS}))
 
+    def overdue(self, observed: Snapshot, options: Options, now: float) -> frozenset[str] | None:
+        """Return those that no copy of the tree has: outside for ``child_wait`` seconds."""
+        wait = options.child_wait
+        self.since = {it.uuid: self.since.get(it.uuid, now) for it in children_outside(observed)}
+        if wait is None:
+            return None
+        return frozenset(uuid for uuid, since in self.since.items() if now - since >= wait)
+
     def with_next_steps(
-        self, observed: Snapshot, desired: Snapshot, options: Options, now: float
+        self, observed: Snapshot, desired: Snapshot, overdue: frozenset[str] | None
     ) -> Snapshot:
         """Return ``desired`` with the next step of each child that would be deleted.
 
         ``observed`` is as Placement has it, so a step follows only after the one before was
-        acknowledged.  ``now`` is in seconds of a monotonic clock.  After ``child_wait`` no
-        copy of the tree has a child outside; with ``None`` it stays in the tree, empty.
+        acknowledged.
         """
-        wait = options.child_wait
-        self.since = {it.uuid: self.since.get(it.uuid, now) for it in children_outside(observed)}
         for child in [child for child in observed.walk() if child.uuid not in desired]:
             parent, is_leaf = child.parent_uuid, not list(observed.children(child.uuid))
-            if not child.inventory and not child.aggregates and wait is not None and is_leaf:
-                if parent is None and now - self.since.get(child.uuid, now) >= wait:
+            is_empty = not child.inventory and not child.aggregates
+            if overdue is not None and is_empty and is_leaf:
+                if child.uuid in overdue:
                     continue  # it is deleted
                 parent = None
             place = replace(child, parent_uuid=parent, inventory={}, aggregates=frozenset())

@@ -11,9 +11,10 @@ from collections import deque
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, starmap
-from typing import Any, TypeVar, TypeVarTuple
+from typing import Any, NamedTuple, TypeVar, TypeVarTuple
 
 from agent.ownership.answers import (
+    Answer,
     Answers,
     DriverAnswer,
     driver_answer,
@@ -32,7 +33,7 @@ from agent.ownership.ledger import (
 )
 from agent.ownership.placing import freeing_names
 from agent.ownership.policy import DISABLED, ContestedNames, Policy
-from agent.ownership.reconcile import Absence, Reconciled, reconcile
+from agent.ownership.reconcile import Absence, reconcile
 from agent.period.attach import OwnRoot, delete_orphans, root_awaited, root_rules
 from agent.period.rules import Rules
 from agent.period.traits import (
@@ -44,6 +45,7 @@ from agent.period.traits import (
     tags_of_others,
 )
 from agent.provider_config.answer import files_answer
+from agent.provider_config.entries import Entries, Key
 from agent.provider_config.files import ProviderFiles
 from agent.reporting.changes import undone
 from agent.reporting.condition import (
@@ -66,7 +68,7 @@ from reportclient.http import API
 from reportclient.model import Allocations, Provider, used_providers
 from reportclient.plain_text import error_text, first_few
 from reportclient.plan import DeleteProvider, Operation, Plan, Problem, SetTraits, diff
-from reportclient.provider_tree import Claims, ProviderTree
+from reportclient.provider_tree import NOTHING, Claims, ProviderTree
 from reportclient.reader import LazyAllocations, allocations_on
 from reportclient.refusals import RESHAPE
 from reportclient.reshape import Affected, AllocationsBroken, moved_allocations
@@ -106,7 +108,7 @@ class LastResults:
     """
 
     answers: dict[str, DriverAnswer] = field(default_factory=dict)
-    """Answers by driver; a change of few providers is computed from these."""
+    """Answers by driver."""
     _results: dict[str, tuple[object, Any]] = field(default_factory=dict)
 
     def result_of(self, step: str, function: Callable[[*A], T], *arguments: *A) -> T:
@@ -325,116 +327,77 @@ class Tracker:
         is claimed.
         """
         view, refusals = self.view, self.root.refusals
-        ledger = self.ledger.with_restored(view, self.uuid)
-        policy = self._policy(ledger, now, repeats_only=repeats_only)
-        may_reshape = frozenset(loaded.name for loaded in self.drivers)
-        if repeats_only or refusals.reshape() is not None:
-            may_reshape = frozenset()
-        elif not self.rules.reshape_when_running:
-            may_reshape -= self.started
-        shown = self.last.result_of("opened", opened, view.snapshot, view.drained)
-        hidden = self.root_rules.hidden(view.snapshot)
-        drivers = () if self.released else self.drivers
-        queries = DriverQueries(drivers, self.node, view, shown, ledger, policy, hidden, self.last)
-        collected = queries.collect(api, may_reshape)
-        if collected.allocations is not None and not (ledger.known or policy.replaces_nova):
-            moved_classes = with_moved_classes(ledger, view.snapshot, collected.answers)
-            queries = replace(queries, ledger=moved_classes)
-
-        all_failed = len(collected.errors) == len(self.drivers) and not self.released
-        if all_failed and self.uuid not in view.snapshot:
-            decision = Decision(collected, Plan())  # a new host, and all drivers failed
-        else:
-            reconciled = self._reconciled(queries, collected, now, disabled)
-            moved: Allocations | None = None
-            if collected.allocations is not None:
-                try:
-                    moved = collected.moved(view.snapshot, reconciled, policy)
-                except AllocationsBroken as err:
-                    failed = ReshapeFailed(f"node {self.node}: {err}")
-                    collected = queries.collect_without_reshape(failed, may_reshape)
-                    reconciled = self._reconciled(queries, collected, now, disabled)
-            in_use = used_providers(collected.allocations or {})
-            plan = diff(view.snapshot, reconciled.desired, moved, names=view.names, in_use=in_use)
-            kept = (DeleteProvider(uuid, why) for uuid, why in reconciled.kept.items())
-            operations, problems = (*plan, *kept), (*plan.problems, *reconciled.problems)
-            plan = replace(plan, operations=operations, problems=problems)
-            theirs = None if policy.owns_root else self.uuid
-            ledger = reconciled.ledger.with_removed_since(ledger, view, theirs)
-            decision = Decision(collected, plan, reconciled.absences)
-        self.ledger = ledger
-        for name in collected.reshape_pending:
-            refusals.failed_reshape = collected.errors.get(name, refusals.failed_reshape)
-        return decision
-
-    def _policy(self, ledger: Ledger, now: float, *, repeats_only: bool) -> Policy:
-        providers = self.view.snapshot.providers
-        own = identifying_traits(self.rules.owner_traits)
-        sharing = self.view.sharing & providers.keys()
-        others = (uuid for uuid in sharing if not own & providers[uuid].traits)
-        root = providers.get(self.uuid)
-        traits = frozenset[str]() if root is None else root.traits
-        # Nova's compute service sets COMPUTE_NODE, and no owner trait of this agent's.
-        from_nova = COMPUTE_NODE in traits and not own & traits
-        agents = {COMPUTE_NODE, DISABLED, self.service_tag, *self.rules.owner_traits}
-        if self.released:
-            agents.update(CAPABILITY_TRAITS.values())
-        return self.root_rules.policy(
+        policy = self.root_rules.policy(
             self.uuid,
-            foreign=frozenset(uuid for uuid in others if not ledger.is_ours(uuid)),
-            replaces_nova=self.new_state and from_nova and self.root_rules.policy.owns_root,
             repeats_only=repeats_only,
-            agent_traits=frozenset(agents) | tags_of_others(traits, self.service_tag),
             contested=self.contested.waiting(now),
             missed=self.missed,
             released=self.released,
             keeps=self.keeps,
             service_tag=self.service_tag,
         )
+        arguments = view, self.ledger, policy, self.node, self.rules
+        cycle = self.last.result_of("cycle", self._cycle, *arguments)
+        may_reshape = frozenset(loaded.name for loaded in self.drivers)
+        if repeats_only or refusals.reshape() is not None:
+            may_reshape = frozenset()
+        elif not self.rules.reshape_when_running:
+            may_reshape -= self.started
+        collected = cycle.collect(api, may_reshape)
+        if collected.moves is not None and not (cycle.ledger.known or policy.replaces_nova):
+            moved = with_moved_classes(cycle.ledger, view.snapshot, collected.answers)
+            cycle = replace(cycle, ledger=moved)
 
-    def _reconciled(
-        self, queries: "DriverQueries", collected: "Collected", now: float, disabled: bool | None
-    ) -> Reconciled:
-        """Reconcile what drivers, provider files and the agent claim; drained classes that nobody
-        has set stay drained.
-        """
-        observed, ledger, policy = queries.observed, queries.ledger, queries.policy
-        answers, problems = collected.answers, tuple[Problem, ...]()
-        if not self.released:
-            answers, problems = self._with_files_and_agent(queries, collected, disabled)
-        reconciled = self.last.result_of("all", reconcile, observed, ledger, answers, policy)
-        opened_now = reconciled.classes_set(answers, self.view.drained)
-        desired = self.view.with_drained(reconciled.desired, opened_now)
-        desired = self.root_rules.with_next_steps(observed, desired, self.rules, now)
-        return replace(reconciled, desired=desired, problems=(*reconciled.problems, *problems))
-
-    def _with_files_and_agent(
-        self, queries: "DriverQueries", collected: "Collected", disabled: bool | None
-    ) -> tuple[Answers, tuple[Problem, ...]]:
-        """Return the answers of all owners, and what provider files ask in vain."""
-        observed, ledger, policy = queries.observed, queries.ledger, queries.policy
-        answers, entries = collected.answers, self.provider_files.entries
-        problems: tuple[Problem, ...] = ()
-        if entries is None:  # the files can't be read
-            answers = answers.with_answer(unanswered=frozenset({FILES}))
+        all_failed = len(collected.errors) == len(self.drivers) and not self.released
+        if all_failed and self.uuid not in view.snapshot:
+            decision = Decision(Plan(), cycle.ledger)  # a new host, and all drivers failed
         else:
-            described = observed
-            if entries.all():  # they describe providers that drivers may only be about to create
-                made = self.last.result_of("drivers", reconcile, observed, ledger, answers, policy)
-                described = made.desired
-            answer, problems, matched = files_answer(entries, described, policy, ledger)
-            self.provider_files.record_matched(self.uuid, matched)
-            answers = answers.with_answer((answer,))
-        traits = AgentTraits(
-            host=Provider(self.uuid, self.node),
-            capabilities=[loaded.capabilities() for loaded in self.drivers],
-            disabled=disabled,
-            owners=self.rules.owner_traits,
-            images_excluded=self.rules.images_excluded,
-            service_tag=self.service_tag,
+            agent = AgentTraits(
+                host=Provider(self.uuid, self.node),
+                capabilities=[loaded.capabilities() for loaded in self.drivers],
+                disabled=disabled,
+                owners=self.rules.owner_traits,
+                images_excluded=self.rules.images_excluded,
+                service_tag=self.service_tag,
+            )
+            overdue = self.root_rules.overdue(view.snapshot, self.rules, now)
+            others = self.provider_files.entries, agent, overdue
+            try:
+                answers, moves = collected.answers, collected.moves
+                decision = self.last.result_of("all", Cycle.decide, cycle, answers, moves, *others)
+            except AllocationsBroken as err:
+                failed = ReshapeFailed(f"node {self.node}: {err}")
+                collected = cycle.collect_without_reshape(failed, may_reshape)
+                decision = cycle.decide(collected.answers, None, *others)
+            self.provider_files.record_matched(self.uuid, decision.matched)
+        self.ledger = decision.ledger
+        for name in collected.reshape_pending:
+            refusals.failed_reshape = collected.errors.get(name, refusals.failed_reshape)
+        return replace(decision, collected=collected)
+
+    def _cycle(
+        self, view: View, ledger: Ledger, policy: Policy, node: str, rules: Rules
+    ) -> "Cycle":
+        """Return the cycle that begins with this view; ``policy`` is completed by what it has."""
+        providers, own = view.snapshot.providers, identifying_traits(rules.owner_traits)
+        ledger = ledger.with_restored(view, self.uuid)
+        others = (it for it in view.sharing & providers.keys() if not own & providers[it].traits)
+        root = providers.get(self.uuid)
+        traits = frozenset[str]() if root is None else root.traits
+        # Nova's compute service sets COMPUTE_NODE, and no owner trait of this agent's.
+        from_nova = COMPUTE_NODE in traits and not own & traits
+        agents = {COMPUTE_NODE, DISABLED, policy.service_tag, *rules.owner_traits}
+        if policy.released:
+            agents.update(CAPABILITY_TRAITS.values())
+        policy = replace(
+            policy,
+            foreign=frozenset(uuid for uuid in others if not ledger.is_ours(uuid)),
+            replaces_nova=self.new_state and from_nova and policy.owns_root,
+            agent_traits=frozenset(agents) | tags_of_others(traits, policy.service_tag),
         )
-        answers = self.root_rules.with_agents_answer(answers, traits, observed, ledger, policy)
-        return answers, problems
+        shown, hidden = opened(view.snapshot, view.drained), self.root_rules.hidden(view.snapshot)
+        drivers = () if policy.released else self.drivers
+        return Cycle(drivers, node, view, shown, ledger, policy, hidden, self.root_rules, self.last)
 
     def _look_for_allocations(self, api: Counting) -> None:
         """Note the guests that have no allocation: what they use is offered again.
@@ -469,7 +432,8 @@ class Tracker:
         """Yield what is wrong after a decision, of whose operations some ``failed``."""
         yield from map(of_problem, decision.plan.problems)
         yield from starmap(of_driver, decision.collected.errors.items())
-        draining, names = self.root.refusals.draining(), decision.plan.names
+        names = decision.plan.names
+        draining = self.root.refusals.draining() if failed else frozenset()
         for key, err in failed.items():
             if key in draining:
                 yield of_drain(key, err, names, self.view.drained_since.get(key))
@@ -546,46 +510,45 @@ class Tracker:
 # -- what a cycle asks and decides
 
 
+class Moves(NamedTuple):
+    """The allocations of a tree before and after the drivers have edited them."""
+
+    before: Allocations
+    after: Allocations
+
+
 @dataclass(frozen=True, slots=True)
 class Collected:
     """The answers of all drivers of a node.
 
-    ``allocations`` are those after a reshape, ``None`` without one; ``allocations_before`` those
-    before it.  ``errors`` is by driver name.  ``reshape_pending`` names the drivers that need a
-    reshape that is not done now.
+    ``moves``: what a reshape moves, ``None`` without one.  ``errors`` is by driver name.
+    ``reshape_pending`` names the drivers that need a reshape that is not done now.
     """
 
     answers: Answers = field(default_factory=Answers)
-    allocations: Allocations | None = None
+    moves: Moves | None = None
     errors: Mapping[str, BaseException] = field(default_factory=dict)
     reshape_pending: tuple[str, ...] = ()
-    allocations_before: Allocations | None = None
-
-    def moved(self, observed: Snapshot, reconciled: Reconciled, policy: Policy) -> Allocations:
-        """Return the allocations that the reshape changes.
-
-        :raises AllocationsBroken: they were lost, or another service owns a provider.
-        """
-        before, after = self.allocations_before, self.allocations
-        assert before is not None and after is not None
-        ledger, providers = reconciled.before, observed.providers.items()
-        foreign = {uuid: it.name for uuid, it in providers if not policy.may_move(uuid, ledger)}
-        affected = Affected.between(observed, reconciled.desired)
-        return moved_allocations(before, after, affected, foreign)
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The plan of one period and its answers; ``absences`` are those of the reconciliation."""
+    """What is written in a period: ``ledger`` first, then ``plan``.
 
-    collected: Collected
+    ``absences`` are those of the reconciliation; ``matched`` the keys of entries of provider files
+    whose provider exists.
+    """
+
     plan: Plan
+    ledger: Ledger
     absences: Mapping[Absence, str] = field(default_factory=dict)
+    matched: frozenset[Key] = frozenset()
+    collected: Collected = field(default_factory=Collected)
 
 
 @dataclass(frozen=True, slots=True)
-class DriverQueries:
-    """The calls of all drivers for one node in one period; ``policy`` has its root's UUID."""
+class Cycle:
+    """A cycle of one root after Placement was read: what the drivers are shown, and asked."""
 
     drivers: Sequence[LoadedDriver]
     node: str
@@ -594,9 +557,59 @@ class DriverQueries:
     """The snapshot that drivers edit: Placement's, with drained classes shown open."""
     ledger: Ledger
     policy: Policy
+    """Has the root's UUID."""
     hidden: frozenset[str]
     """UUIDs of observed providers that drivers are not shown."""
+    root_rules: OwnRoot
     last: LastResults
+
+    def decide(
+        self,
+        answers: Answers,
+        moves: Moves | None,
+        entries: Entries | None,
+        agent: AgentTraits,
+        overdue: frozenset[str] | None,
+    ) -> Decision:
+        """Reconcile what drivers, provider files and the agent claim, and plan.  Pure.
+
+        ``entries`` are those of the provider files, ``None`` if they can't be read; ``overdue``:
+        see :meth:`OwnRoot.overdue`.
+
+        :raises AllocationsBroken: allocations were lost, or another service owns a provider.
+        """
+        observed, ledger, policy, view = self.observed, self.ledger, self.policy, self.view
+        problems, matched = tuple[Problem, ...](), frozenset[Key]()
+        if not policy.released:
+            found = Answer(FILES)
+            if entries is not None and entries.all():
+                # They describe providers that drivers may only be about to create.
+                described = reconcile(observed, ledger, answers, policy).desired
+                found, problems, matched = files_answer(entries, described, policy, ledger)
+            unread = frozenset({FILES}) if entries is None else NOTHING
+            answers = answers.with_answer(() if entries is None else (found,), unread)
+            answers = self.root_rules.with_agents_answer(answers, agent, observed, ledger, policy)
+        result = reconcile(observed, ledger, answers, policy)
+        opened_now = result.classes_set(answers, view.drained)
+        desired = view.with_drained(result.desired, opened_now)
+        desired = self.root_rules.with_next_steps(observed, desired, overdue)
+
+        moved, in_use = None, set[str]()
+        if moves is not None:
+            before, providers = result.before, view.snapshot.providers.items()
+            foreign = {uuid: it.name for uuid, it in providers if not policy.may_move(uuid, before)}
+            affected = Affected.between(view.snapshot, desired)
+            moved, in_use = (
+                moved_allocations(*moves, affected, foreign),
+                used_providers(moves.after),
+            )
+        plan = diff(view.snapshot, desired, moved, names=view.names, in_use=in_use)
+        kept = (DeleteProvider(uuid, why) for uuid, why in result.kept.items())
+        problems = (*plan.problems, *result.problems, *problems)
+        plan = replace(plan, operations=(*plan, *kept), problems=problems)
+        theirs = None if policy.owns_root else policy.root
+        after = result.ledger.with_removed_since(ledger, view, theirs)
+        return Decision(plan, after, result.absences, matched)
 
     def collect(self, api: API, may_reshape: Container[str]) -> Collected:
         """Call all drivers, and again if a driver in ``may_reshape`` needs a reshape.
@@ -617,7 +630,7 @@ class DriverQueries:
             if name in second.reshape_pending:
                 again = DriverError("raised ReshapeNeeded although the allocations were passed")
                 return self.collect_without_reshape(again, may_reshape)
-        return replace(second, allocations=moved, allocations_before=before)
+        return replace(second, moves=Moves(before, moved))
 
     def collect_without_reshape(self, err: BaseException, may_reshape: Container[str]) -> Collected:
         """Call all drivers once more, without allocations; ``err`` is why the reshape failed.
@@ -677,8 +690,9 @@ class DriverQueries:
             before = replace(so_far, waiting=waiting)
             reconciled = result_of(f"before {owner}", reconcile, whole, ledger, before, self.policy)
             whole, ledger = reconciled.desired, reconciled.ledger
-        shown = result_of(f"shown to {owner}", snapshot_for_driver, owner, whole, ledger)
-        shown = shown.with_changes(dict.fromkeys(self.hidden))
+        shown = result_of(
+            f"shown to {owner}", snapshot_for_driver, owner, whole, ledger, self.hidden
+        )
 
         def last_claims(source: str) -> Mapping[str, Claims]:
             name = owner_of(owner, source)
@@ -698,23 +712,25 @@ class DriverQueries:
             raise DriverError(f"moved the root provider {node} ({root}) below another provider")
 
 
-def snapshot_for_driver(driver: str, whole: Snapshot, ledger: Ledger) -> Snapshot:
-    """Return ``whole`` without classes, traits and aggregates that only other owners claim."""
+def snapshot_for_driver(
+    driver: str, whole: Snapshot, ledger: Ledger, hidden: frozenset[str]
+) -> Snapshot:
+    """Return ``whole`` without what is ``hidden``, and what only other owners claim."""
     # What nova-compute had, and what an operator adopted, is shown to every driver.
     every = (NOVA_COMPUTE, ADOPTED)
     own_owners = {it for it in ledger.owners() if driver_of(it) == driver or it in every}
-    changed = {}
+    changed = dict[str, Provider | None]()
     for uuid, row in ledger.claims.items():
         if own_owners.issuperset(row) or uuid not in whole:
             continue
         provider = whole.providers[uuid]
         own = joined(held for owner, held in row.items() if owner in own_owners)
         others = joined(held for owner, held in row.items() if owner not in own_owners)
-        hidden, inventory = others.without(own), provider.inventory
+        theirs, inventory = others.without(own), provider.inventory
         changed[uuid] = replace(
             provider,
-            inventory={n: record for n, record in inventory.items() if n not in hidden.classes},
-            traits=provider.traits - hidden.traits,
-            aggregates=provider.aggregates - hidden.aggregates,
+            inventory={n: record for n, record in inventory.items() if n not in theirs.classes},
+            traits=provider.traits - theirs.traits,
+            aggregates=provider.aggregates - theirs.aggregates,
         )
-    return whole.with_changes(changed)
+    return whole.with_changes({**changed, **dict.fromkeys(hidden)})

@@ -53,7 +53,8 @@ def test_the_next_step(inventory, aggregates, parent, is_leaf, outside_for, wait
     leaving = AttachedRoot(since)
     rules = Rules(owner_traits=(), remove_child_after=wait, verify_every=1.0)
     without = observed.with_changes({CARD: None})
-    desired = leaving.with_next_steps(observed, without, rules, 10_000.0)
+    overdue = leaving.overdue(observed, rules, 10_000.0)
+    desired = leaving.with_next_steps(observed, without, overdue)
     if after == "deleted":
         assert CARD not in desired
     else:

@@ -567,11 +567,14 @@ def test_a_driver_is_shown_what_is_its_own_or_nobodys() -> None:
         (ONE, DEVICE, claim(traits=A, provider=True)), (TWO, DEVICE, claim("VCPU", f"{A} {B}"))
     )
     whole = there(root(4), full)
-    assert snapshot_for_driver(ONE, whole, ledger).providers == {
+    assert snapshot_for_driver(ONE, whole, ledger, frozenset()).providers == {
         ROOT: root(4),
         DEVICE: device(0, A),
     }
-    assert snapshot_for_driver(TWO, whole, ledger).providers == {ROOT: root(4), DEVICE: full}
+    assert snapshot_for_driver(TWO, whole, ledger, frozenset()).providers == {
+        ROOT: root(4),
+        DEVICE: full,
+    }
 
 
 # -- what was removed, and a restored Placement has again
