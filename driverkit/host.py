@@ -10,7 +10,8 @@ from typing import Any
 
 from oslo_config import cfg
 
-from agent.ownership.ledger import DRIVER, Ledger, owner_of
+from agent.ownership.answers import owner_of
+from agent.ownership.ledger import DRIVER, Ledger
 from agent.period.rules import Rules
 from agent.period.tracker import Tracker
 from agent.reporting.condition import Severity

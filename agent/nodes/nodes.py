@@ -124,7 +124,8 @@ class Nodes:
             return awaited or [Report(ALL_NODES, conditions=(no_node,))]
         self.breaker.close()
         if self.table.owns_roots and not taken:
-            self._note_vanished(before, now)
+            if not self._searched or before.keys() - self.trackers.keys():
+                self._note_vanished(before, now)
             if trackers[0].service_tag or self.vanished:
                 self._verify_by_listing(now)
             self._free_names(now)

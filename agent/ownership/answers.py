@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from agent.ownership.ledger import FILES, Ledger, driver_of, owner_of
+from agent.ownership.ledger import FILES, Ledger, driver_of
 from reportclient.model import Provider
 from reportclient.provider_tree import NONE, NOTHING, Claims, ProviderTree, SourceClaims
 from reportclient.snapshot import Snapshot
@@ -90,6 +90,11 @@ class Answers:
     def answered(self) -> frozenset[str]:
         """Return the drivers and other owners with an answer."""
         return frozenset(driver_of(answer.owner) for answer in self.in_order)
+
+
+def owner_of(driver: str, source: str) -> str:
+    """Return the owner of what a source of a driver claims; ``""`` is the driver itself."""
+    return f"{driver}/{source}" if source else driver
 
 
 class DriverAnswer(NamedTuple):

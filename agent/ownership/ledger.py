@@ -195,11 +195,6 @@ def driver_of(owner: str) -> str:
     return owner.partition("/")[0]
 
 
-def owner_of(driver: str, source: str) -> str:
-    """Return the owner of what a source of a driver claims; ``""`` is the driver itself."""
-    return f"{driver}/{source}" if source else driver
-
-
 def owner_text(owner: str) -> str:
     """Return an owner as messages name it: ``driver libvirt`` for ``driver:libvirt/pci``."""
     return driver_of(owner).replace(":", " ")

@@ -133,8 +133,8 @@ def reconcile(observed: Snapshot, ledger: Ledger, answers: Answers, policy: Poli
     staying, undone = correct_places(observed, policy, changes, leaving - later)
 
     # What keeps a provider that leaves: what others have put on it, or a provider below it.
-    kept = [Kept(uuid, _set(each.others), uuid) for uuid, each in reconciled.items()]
-    kept = [each for each in kept if each.what]
+    others = {uuid: each.others for uuid, each in reconciled.items() if each.others != NONE}
+    kept = [Kept(uuid, _set(theirs), uuid) for uuid, theirs in others.items()]
     for uuid in staying:
         if (now := reconciled[uuid].after) is not None:
             changes[uuid], more = _while_below(inputs, uuid, now, leaving)

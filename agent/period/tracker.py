@@ -18,6 +18,7 @@ from agent.ownership.answers import (
     Answers,
     DriverAnswer,
     driver_answer,
+    owner_of,
     with_moved_classes,
     without_moved_classes,
 )
@@ -29,7 +30,6 @@ from agent.ownership.ledger import (
     Ledger,
     driver_of,
     joined,
-    owner_of,
 )
 from agent.ownership.placing import freeing_names
 from agent.ownership.policy import DISABLED, ContestedNames, Policy
@@ -210,7 +210,7 @@ class Tracker:
         after, done = self.view.snapshot, tuple(api.done)
         texts = chain.from_iterable(undone(*pair, after) for pair in self.reads if done)
         conditions = report.conditions
-        if self.saved is not None and (problem := self.saved.problem):
+        if self.saved is not None and (problem := self.saved.document.problem):
             step = "nothing new is reported in Placement until it can be used"
             conditions = (*conditions, of_disk(problem, "state_path", step))
         report = replace(report, undone=tuple(dict.fromkeys(texts)), done=done)
@@ -338,12 +338,14 @@ class Tracker:
         )
         arguments = view, self.ledger, policy, self.node, self.rules
         cycle = self.last.result_of("cycle", self._cycle, *arguments)
-        may_reshape = frozenset(loaded.name for loaded in self.drivers)
-        if repeats_only or refusals.reshape() is not None:
-            may_reshape = frozenset()
+        collected = cycle.collect()
+        moving = list(collected.reshape_pending)
+        if moving and (repeats_only or refusals.reshape() is not None):
+            moving = []
         elif not self.rules.reshape_when_running:
-            may_reshape -= self.started
-        collected = cycle.collect(api, may_reshape)
+            moving = [name for name in moving if name not in self.started]
+        if moving:
+            collected = cycle.with_reshape(api, moving)
         if collected.moves is not None and not (cycle.ledger.known or policy.replaces_nova):
             moved = with_moved_classes(cycle.ledger, view.snapshot, collected.answers)
             cycle = replace(cycle, ledger=moved)
@@ -367,7 +369,7 @@ class Tracker:
                 decision = self.last.result_of("all", Cycle.decide, cycle, answers, moves, *others)
             except AllocationsBroken as err:
                 failed = ReshapeFailed(f"node {self.node}: {err}")
-                collected = cycle.collect_without_reshape(failed, may_reshape)
+                collected = cycle.collect_without_reshape(failed, moving)
                 decision = cycle.decide(collected.answers, None, *others)
             self.provider_files.record_matched(self.uuid, decision.matched)
         self.ledger = decision.ledger
@@ -415,7 +417,9 @@ class Tracker:
         self.root.view = replace(self.view, restored=bool(missing) or None in listed)
 
     def _report(self, decision: "Decision", outcome: Outcome) -> Report:
-        collected, failed = decision.collected, self.root.refusals.errors(outcome.failed)
+        collected, refusals, failed = decision.collected, self.root.refusals, {}
+        if outcome.failed or refusals.by_subject:
+            failed = refusals.errors(outcome.failed)
         report = Report(
             self.node,
             plan=decision.plan,
@@ -590,8 +594,10 @@ class Cycle:
             answers = answers.with_answer(() if entries is None else (found,), unread)
             answers = self.root_rules.with_agents_answer(answers, agent, observed, ledger, policy)
         result = reconcile(observed, ledger, answers, policy)
-        opened_now = result.classes_set(answers, view.drained)
-        desired = view.with_drained(result.desired, opened_now)
+        desired = result.desired
+        if view.drained:
+            opened_now = result.classes_set(answers, view.drained)
+            desired = view.with_drained(desired, opened_now)
         desired = self.root_rules.with_next_steps(observed, desired, overdue)
 
         moved, in_use = None, set[str]()
@@ -611,25 +617,18 @@ class Cycle:
         after = result.ledger.with_removed_since(ledger, view, theirs)
         return Decision(plan, after, result.absences, matched)
 
-    def collect(self, api: API, may_reshape: Container[str]) -> Collected:
-        """Call all drivers, and again if a driver in ``may_reshape`` needs a reshape.
-
-        Only those drivers are passed the allocations, which are read then.
-        """
-        first = self._call_each(None)
-        moving = [name for name in first.reshape_pending if name in may_reshape]
-        if not moving:
-            return first
+    def with_reshape(self, api: API, moving: Sequence[str]) -> Collected:
+        """Call all drivers again, those in ``moving`` with the allocations, which are read."""
         before = dict(LazyAllocations(self.view, api))
         moved = copy.deepcopy(before)  # edited in place by the drivers, one after the other
-        second = self._call_each(moved, moving)
+        second = self.collect(moved, moving)
         for name in moving:
             # The driver may have edited only a part of the allocations: nothing is moved.
             if name in second.errors:
-                return self.collect_without_reshape(second.errors[name], may_reshape)
+                return self.collect_without_reshape(second.errors[name], moving)
             if name in second.reshape_pending:
                 again = DriverError("raised ReshapeNeeded although the allocations were passed")
-                return self.collect_without_reshape(again, may_reshape)
+                return self.collect_without_reshape(again, moving)
         return replace(second, moves=Moves(before, moved))
 
     def collect_without_reshape(self, err: BaseException, may_reshape: Container[str]) -> Collected:
@@ -637,11 +636,13 @@ class Cycle:
 
         The answers before the reshape would be older than those that a driver gave since.
         """
-        collected = self._call_each(None)
+        collected = self.collect()
         failed = {name: err for name in collected.reshape_pending if name in may_reshape}
         return replace(collected, errors={**collected.errors, **failed})
 
-    def _call_each(self, allocations: Allocations | None, moving: Sequence[str] = ()) -> Collected:
+    def collect(
+        self, allocations: Allocations | None = None, moving: Container[str] = ()
+    ) -> Collected:
         """Call all drivers, those in ``moving`` with the allocations."""
         so_far = Answers(order=tuple(DRIVER + loaded.name for loaded in self.drivers))
         errors: dict[str, BaseException] = {}

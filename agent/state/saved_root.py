@@ -65,11 +65,6 @@ class SavedRoot:
         """Return the saved state of a root in a state directory, not loaded yet."""
         return cls(Document(root_path(state_path, root), writing=writing), root)
 
-    @property
-    def problem(self) -> str:
-        """Why the document can't be read or written; empty while it can."""
-        return self.document.problem
-
     def load(self, root: str = "") -> View:
         """Load view and ledger, and return the view; a damaged or copied document is set aside.
 

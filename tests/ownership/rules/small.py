@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from agent.ownership.answers import Answer, Answers, Reported
-from agent.ownership.ledger import Ledger, owner_of
+from agent.ownership.answers import Answer, Answers, Reported, owner_of
+from agent.ownership.ledger import Ledger
 from agent.ownership.policy import AttachedPolicy, Policy
 from reportclient.model import Inventory, Provider
 from reportclient.provider_tree import Claims, ProviderTree

@@ -129,7 +129,7 @@ def test_a_damaged_document_is_set_aside_and_made_anew(
     assert saved_in(tmp_path, writing=False).ledger == Ledger()
     assert path.read_bytes() == data
     again = saved_in(tmp_path)
-    assert (again.view, again.ledger, again.problem) == (View(), Ledger(), "")
+    assert (again.view, again.ledger, again.document.problem) == (View(), Ledger(), "")
     assert path.with_name(f"{path.name}.damaged").read_bytes() == data
     assert "is damaged" in caplog.text and LOST in caplog.text
     assert again.save_ledger(LEDGER)
@@ -144,7 +144,7 @@ def test_a_later_versions_document_is_left_alone(tmp_path: Path, saved: SavedRoo
     assert not again.save_ledger(LEDGER) and not again.load_again()
     again.forget()
     assert path.read_bytes() == data
-    assert "a later compute-agent wrote it" in again.problem
+    assert "a later compute-agent wrote it" in again.document.problem
     path.unlink()
     assert again.load_again() and again.save_ledger(LEDGER)
 
@@ -154,11 +154,11 @@ def test_a_full_disk_leaves_what_was_saved(tmp_path, saved: SavedRoot, caplog) -
         for _ in range(2):
             assert not saved.save_ledger(replace(LEDGER, accepted=frozenset()))
         saved.save(ROOT, view(2))
-    assert "No space left on device" in saved.problem
+    assert "No space left on device" in saved.document.problem
     assert len(caplog.records) == 1 and "nothing new is reported in Placement" in caplog.text
     before = saved_in(tmp_path)
     assert (before.view.generations[ROOT], before.ledger) == (1, LEDGER)
-    assert saved.save_ledger(saved.ledger) and not saved.problem
+    assert saved.save_ledger(saved.ledger) and not saved.document.problem
     assert saved_in(tmp_path).view.generations[ROOT] == 2
 
 
