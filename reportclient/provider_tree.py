@@ -151,8 +151,6 @@ class ProviderTree:
         self.base = base
         """The snapshot on which this tree is based."""
         self.whole = base if whole is None else whole
-        self.removed_below: set[str] = set()
-        """UUIDs of the providers that were removed together with an ancestor."""
         self.claims = {"": SourceClaims(last_claims(""))}
         """Claims by the name of the source; ``""`` is the driver itself."""
         self._source, self._own = "", self.claims[""]
@@ -176,7 +174,6 @@ class ProviderTree:
             _removed=self._removed.copy(),
             _names=self._names.copy(),
             _children={parent: dict(uuids) for parent, uuids in self._children.items()},
-            removed_below=self.removed_below.copy(),
             _resources=copylib.deepcopy(self._resources, memo),
         )
         return copy
@@ -503,7 +500,6 @@ class ProviderTree:
         """
         top = self._find(name_or_uuid, edit=True)
         for uuid in list(self._walk(top.uuid)):
-            self.removed_below.add(uuid)
             if missing:
                 self._own.missing.add(uuid)
             provider = self.provider(uuid)
@@ -514,7 +510,6 @@ class ProviderTree:
             self._generations.pop(uuid, None)
             self._resources.pop(uuid, None)
         del self._editable_children(top.parent_uuid)[top.uuid]
-        self.removed_below.discard(top.uuid)
 
     # -- changing a provider
 

@@ -22,16 +22,15 @@ class Reported(NamedTuple):
 class Answer:
     """The answer of one owner: its claims by provider UUID, and what it removes.
 
-    ``removed`` are the providers that the owner removed by name, ``all_removed`` those and all
-    below them, ``adopted`` those that it takes over from another service.  ``absent`` are traits
-    and aggregates that it reports absent, by provider: see :mod:`agent.ownership.reconcile`.
+    ``removed`` are the providers that the owner removed, with all below them; ``adopted`` those
+    that it takes over from another service.  ``absent`` are traits and aggregates that it reports
+    absent, by provider: see :mod:`agent.ownership.reconcile`.
     ``places`` has the file and line of each claim of a provider file, by provider and name.
     """
 
     owner: str
     reported: Mapping[str, Reported] = field(default_factory=dict)
     removed: frozenset[str] = frozenset()
-    all_removed: frozenset[str] = frozenset()
     sets_inventory: frozenset[str] = frozenset()
     """Providers whose inventory the owner set, be it to none."""
     adopted: frozenset[str] = frozenset()
@@ -126,7 +125,7 @@ def driver_answer(
     now = DriverAnswer(tree.base, ledger, tree.edits(), tree.claims, drained)
     if last is not None and now == last._replace(answers=(), unanswered=NOTHING):
         return last
-    gone = frozenset(uuid for uuid, provider in now.edits.items() if provider is None)
+    removed = frozenset(uuid for uuid, provider in now.edits.items() if provider is None)
     answers, unanswered = list[Answer](), set[str]()
     for source, edited in tree.claims.items():
         owner = owner_of(driver, source)
@@ -146,8 +145,7 @@ def driver_answer(
             Answer(
                 owner,
                 reported,
-                removed=NOTHING if source else gone - tree.removed_below,
-                all_removed=NOTHING if source else gone,
+                removed=NOTHING if source else removed,
                 sets_inventory=frozenset(edited.inventoried),
                 adopted=frozenset(edited.adopted),
                 missing=frozenset(edited.missing),

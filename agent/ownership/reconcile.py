@@ -211,12 +211,14 @@ def _ignored_removals(inputs: Inputs) -> Iterator[Problem]:
     """Yield the removals of providers that another service created."""
     for answer in inputs.answers.in_order:
         for uuid in answer.removed - answer.adopted:
-            if uuid in inputs.observed and not inputs.ledger.claims_on(uuid):
+            provider = inputs.observed.get(uuid)
+            is_top = provider is not None and provider.parent_uuid not in answer.removed
+            if provider is not None and is_top and not inputs.ledger.claims_on(uuid):
                 text = (
                     f"removal by {owner_text(answer.owner)} ignored: created by another "
                     f"service (to take it over: computectl adopt {uuid})"
                 )
-                yield Problem(uuid, inputs.observed.providers[uuid].name, text)
+                yield Problem(uuid, provider.name, text)
 
 
 def _unchanged(inputs: Inputs) -> set[str]:
@@ -382,7 +384,7 @@ def _facts(inputs: Inputs, uuid: str) -> Facts:
             reported.append((owner, allowed))
     # Who stands in for an unknown owner answers once a driver has said something of the provider.
     is_reported = any(
-        uuid in each.all_removed or uuid in each.sets_inventory for each in answers.in_order
+        uuid in each.removed or uuid in each.sets_inventory for each in answers.in_order
     )
     missing = inputs.unanswered if is_reported or policy.released else inputs.unanswered | STAND_INS
     unanswered = joined(held for owner, held in rows.items() if owner in missing)

@@ -218,7 +218,7 @@ def test_the_agent_sets_it() -> None:
 
 def test_the_hosts_own_root_never_goes() -> None:
     reconciled = reconcile(
-        there(root(8)), kept(HOST), said_by(Answer(ONE, all_removed=frozenset({ROOT}))), OWN
+        there(root(8)), kept(HOST), said_by(Answer(ONE, removed=frozenset({ROOT}))), OWN
     )
     assert ROOT in reconciled.desired
 
@@ -444,9 +444,7 @@ def test_a_class_that_a_driver_reports_is_nova_computes_no_more() -> None:
 def test_a_provider_with_a_generated_uuid_is_ours_without_a_ledger(driver: str, ours: bool) -> None:
     uuid = own_uuid(ROOT, "card", driver)
     observed = there(root(), Provider(uuid, "card", ROOT, fpga(2)))
-    said = said_by(
-        replace(says(ONE, root()), all_removed=frozenset({uuid}), removed=frozenset({uuid}))
-    )
+    said = said_by(replace(says(ONE, root()), removed=frozenset({uuid})))
     reconciled = reconcile(observed, Ledger(known=True), said, OWN)
     assert (uuid not in reconciled.desired) is ours
     assert ("created by another service" in texts(reconciled)) is not ours
@@ -455,7 +453,7 @@ def test_a_provider_with_a_generated_uuid_is_ours_without_a_ledger(driver: str, 
 def test_removal_of_an_own_or_a_missing_provider_is_no_problem() -> None:
     third = "c0ffee00-0000-4000-8000-000000000009"
     gone = frozenset({DEVICE, third})
-    said = said_by(replace(says(ONE, root()), all_removed=gone, removed=gone))
+    said = said_by(replace(says(ONE, root()), removed=gone))
     reconciled = reconcile(there(root(), device()), OURS, said, OWN)
     assert DEVICE not in reconciled.desired and not reconciled.problems
 
