@@ -346,7 +346,7 @@ class Tracker:
             moving = [name for name in moving if name not in self.started]
         if moving:
             collected = cycle.with_reshape(api, moving)
-        if collected.moves is not None and not (cycle.ledger.known or policy.replaces_nova):
+        if collected.moves is not None and not (cycle.ledger.known or cycle.policy.replaces_nova):
             moved = with_moved_classes(cycle.ledger, view.snapshot, collected.answers)
             cycle = replace(cycle, ledger=moved)
 

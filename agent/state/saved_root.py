@@ -10,6 +10,7 @@ from typing import Any
 from agent.ownership.ledger import Ledger, Removed
 from agent.state import files
 from agent.state.document import Damaged, Document, Unusable
+from reportclient import forms
 from reportclient.model import canonical_uuid
 from reportclient.provider_tree import Claims
 from reportclient.view import View
@@ -20,6 +21,7 @@ FIRST_FILES = {"compute_id", "lost+found"}
 """Names that may be in the state directory before the agent's first start, besides hidden ones."""
 _NAME = re.compile(r"root-([0-9a-f-]{36})\.json")
 _KINDS = ("classes", "traits", "aggregates")
+_GENERATION = forms.optional(forms.count)
 
 
 def root_path(state_path: Path, root: str) -> Path:
@@ -159,17 +161,15 @@ def _ledger_row(ledger: Ledger) -> dict[str, Any] | None:
 def _ledger_from(row: Mapping[str, Any] | None) -> Ledger:
     if row is None:
         return Ledger()
-    holders = {
-        canonical_uuid(uuid, "provider"): {
-            str(owner): _claims(held) for owner, held in claims.items()
-        }
-        for uuid, claims in row["claims"].items()
+    claims = {
+        canonical_uuid(uuid, "provider"): {owner: _claims(held) for owner, held in rows.items()}
+        for uuid, rows in row["claims"].items()
     }
     removed = {
-        canonical_uuid(uuid, "provider"): Removed(_generation(number), _claims(held))
+        canonical_uuid(uuid, "provider"): Removed(_GENERATION(number), _claims(held))
         for uuid, (number, held) in row["removed"].items()
     }
-    return Ledger(holders, _names(row["accepted"]), True, removed, _names(row["leaving"]))
+    return Ledger(claims, _names(row["accepted"]), True, removed, _names(row["leaving"]))
 
 
 def _claims_row(held: Claims) -> dict[str, Any]:
@@ -179,16 +179,8 @@ def _claims_row(held: Claims) -> dict[str, Any]:
 
 
 def _claims(row: Mapping[str, Any]) -> Claims:
-    return Claims(row.get("provider") is True, *(_names(row.get(kind, ())) for kind in _KINDS))
-
-
-def _generation(value: Any) -> int | None:
-    if not isinstance(value, int | None):
-        raise TypeError(f"{value!r} is no generation")
-    return value
+    return Claims(row.get("provider") is True, *(_names(row.get(kind, [])) for kind in _KINDS))
 
 
 def _names(names: Any) -> frozenset[str]:
-    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"{names!r} is no list of names")
-    return frozenset(names)
+    return frozenset(forms.TEXTS(names))
