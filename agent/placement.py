@@ -124,12 +124,12 @@ def _session_options(*, mutable: bool) -> list[Any]:
     return options
 
 
-def list_opts() -> list[tuple[str, list[Any]]]:
+def list_opts(*, mutable: bool = True) -> list[tuple[str, list[Any]]]:
     """Return the options that :func:`register_opts` registers, for oslo.config's generator."""
     options = [
         *loading.get_auth_common_conf_options(),
         *loading.get_auth_plugin_conf_options("password"),
-        *_session_options(mutable=True),
+        *_session_options(mutable=mutable),
         *loading.get_adapter_conf_options(include_deprecated=False),
     ]
     return [(GROUP, options)]
