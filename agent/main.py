@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from agent import config, opts, version
 from agent.check import FAILED, KINDS, Check, exit_code, explained
 from agent.loop import Loop
-from agent.nodes.identity import compute_id, refuse_unreadable, saved_compute_id
+from agent.nodes.identity import refuse_unreadable
 from agent.nodes.nodes import Nodes
 from agent.placement import Endpoint, adapter_from_conf, agent_api
 from agent.reload import Reload
@@ -101,9 +101,7 @@ def _run(conf: Any, args: list[str], stack: ExitStack) -> int:
     api: API = agent_api(adapter, conf, systemd.feed)
     if monitoring is not None:
         api = monitoring.measured(api)
-    # In attach mode no UUID is created, and the text may be empty.
-    host_uuid = saved_compute_id if settings.rules.attached else compute_id
-    nodes = Nodes.from_settings(settings, drivers, api, host_uuid(settings.state_path))
+    nodes = Nodes.from_settings(settings, drivers, api)
     status = HostStatus(
         status_document(settings.state_path),
         loop,

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, Flag, auto
 
-from agent.registry.checks import AUTO
+from agent.registry.checks import AUTO, StatusChange
 from agent.registry.record import ServiceRecord
 
 UNTOUCHED = 1
@@ -182,3 +182,20 @@ def verdict(status: ServiceStatus, record: ServiceRecord) -> Verdict:
     if record.version != known and (known is not None or (status.by_program and by_operator)):
         return Verdict.RECORD_CHANGED
     return Verdict.STATUS
+
+
+def change_of(host: str, status: ServiceStatus, record: ServiceRecord) -> StatusChange:
+    """Return the change that writes this agent's status into the record."""
+    return StatusChange(
+        host,
+        disabled=bool(status.disabled),
+        reason=status.reason,
+        expected_version=record.version,
+        new_version=record.version + 1,
+    )
+
+
+def is_made(change: StatusChange, record: ServiceRecord) -> bool:
+    """Return whether the record is that after a change by this agent, whose reply was lost."""
+    made = change.new_version, change.disabled, change.reason
+    return made == (record.version, record.disabled, record.disabled_reason)
