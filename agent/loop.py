@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any, TypeVar
@@ -20,6 +21,9 @@ from reportclient.schedule import doubled
 LOG = logging.getLogger("compute_agent.service")
 
 T = TypeVar("T")
+
+LONGEST_SLEEP = 3600.0
+"""Seconds of one wait for a job, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +56,12 @@ def in_thread(work: Callable[[], T], name: str) -> Future[T]:
 
 @dataclass(slots=True)
 class Loop:
-    """Runs the period when it is due or requested, and calls ``idle`` while it waits.
+    """Runs the period when it is due or requested, and jobs while it waits.
 
     Periods begin an interval apart; those that are due while another one runs are skipped.  With
     the interval ``None`` a period runs only on request.
     """
 
-    idle: Callable[[], None]
-    idle_every: float = 10.0
     clock: Callable[[], float] = time.monotonic
     commands: queue.SimpleQueue[Job] = field(default_factory=queue.SimpleQueue)
     stopping: bool = False
@@ -170,12 +172,10 @@ class Loop:
             if next_period <= now:
                 self._asked = False
                 return self._due > now
-            wait = min(next_period, self.next_job_at(), now + self.idle_every) - now
-            try:
-                if wait > 0:
+            wait = min(next_period, self.next_job_at(), now + LONGEST_SLEEP) - now
+            if wait > 0:
+                with suppress(queue.Empty):
                     self.commands.get(timeout=wait).run()
-            except queue.Empty:
-                _run_logged(self.idle)
 
     def _next_period_at(self) -> float:
         """Return when the next period is due by the schedule or by request, by ``clock``."""

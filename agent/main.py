@@ -14,13 +14,12 @@ import logging
 import os
 import random
 import signal
-import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -56,6 +55,8 @@ DEV = "compute_agent.dev"
 """Group of the entry point for ``--dev``, whose code the daemon does not import."""
 SILENT_AFTER = 15.0
 """Seconds without an answer of Placement after which log and status say so; the wait is longer."""
+LOOKS_EVERY = 1.0
+"""Seconds between two looks of the main thread at what the loop does."""
 DRIVER_WITHIN = 3.0
 """Seconds in which a driver's call has to return when the agent stops."""
 
@@ -76,9 +77,12 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def _run(conf: Any, args: list[str], stack: ExitStack) -> int:
+    def ignore(number: int, _: object) -> None:
+        LOG.info("Ignoring %s", signal.Signals(number).name)
+
     # Until their handlers are installed; SIGHUP ends a run of one period.
     for number in (signal.SIGUSR1, signal.SIGUSR2, *(() if conf.once else (signal.SIGHUP,))):
-        signal.signal(number, _log_ignored)
+        signal.signal(number, ignore)
     logs.start(conf, "compute-agent", quiet=conf.dev)  # --dev draws the tree
     config.hide_secrets(conf)
     LOG.info("compute-agent %s", version())
@@ -87,7 +91,7 @@ def _run(conf: Any, args: list[str], stack: ExitStack) -> int:
     stack.callback(directory.close)
     refuse_unreadable(settings.state_path)
     systemd = Systemd.from_environment()
-    loop = Loop(idle=systemd.feed, idle_every=min(10.0, (systemd.watchdog or 30.0) / 3))
+    loop = Loop()
     store = DriverStore(settings.state_path)
     context = DriverContext(settings.host, settings.state_path, conf, loop.refresh, store)
     drivers = load_drivers(settings.drivers, context)
@@ -171,10 +175,6 @@ def _monitoring(settings: opts.Settings) -> Monitoring | None:
     return Monitoring(settings.monitoring)
 
 
-def _log_ignored(number: int, _: object) -> None:
-    LOG.info("Ignoring %s", signal.Signals(number).name)
-
-
 def _until_stopped(reload: Reload) -> None:
     """Run the loop until SIGTERM or SIGINT; SIGHUP reloads, SIGUSR2 writes a report."""
     service, loop, settings = reload.service, reload.loop, reload.settings
@@ -186,45 +186,22 @@ def _until_stopped(reload: Reload) -> None:
     first_in = random.uniform(0, settings.spread(reload.switching.heartbeat.hosts))
     if not saved_roots(settings.state_path):
         first_in = 0.0  # a new host: somebody waits for it
+    why, ready_at = "the first report is not finished yet", time.monotonic() + opts.READY_WITHIN
     if first_in > opts.READY_WITHIN:
-        service.ready_anyway(f"first report in {first_in:.0f} s")
-    else:  # also while Placement is away
-        why = "the first report is not finished yet"
-        timer = threading.Timer(opts.READY_WITHIN, service.ready_anyway, [why])
-        timer.daemon = True
-        started(timer)
+        why, ready_at = f"first report in {first_in:.0f} s", 0.0
     status_file.started(first_in)
     LOG.info("Reporting host %s, the first time in %.0f s", settings.host, first_in)
     # Python handles signals in the main thread, which must not hang in a driver's C code.
     with ThreadPoolExecutor(1, thread_name_prefix="loop") as pool:
         done = pool.submit(loop.run, service.period, settings.interval, first_in)
-        _wait_interruptibly(done, lambda: status_file.note_silence(service.silence(SILENT_AFTER)))
+        # The second of two signals in quick succession does not wake a thread that waits: it is
+        # handled at the next look.
+        while not wait([done], LOOKS_EVERY).done:
+            status_file.note_silence(service.silence(SILENT_AFTER))
+            if time.monotonic() >= ready_at:  # also while Placement is away
+                service.ready_anyway(why)
         done.result()
     LOG.info("Stopped")
-
-
-def _wait_interruptibly(done: Future[None], look: Callable[[], object]) -> None:
-    """Wait for ``done``; signals that arrive meanwhile are handled at once, ``look`` now and then.
-
-    The second of two signals in quick succession does not wake a thread that waits for a lock, but
-    it always writes a byte to the wakeup descriptor.
-    """
-    reader, writer = socket.socketpair()
-    writer.setblocking(False)
-
-    def wake(_: object) -> None:
-        with suppress(OSError):
-            writer.send(b"\0")
-
-    with reader, writer:
-        signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
-        done.add_done_callback(wake)
-        reader.settimeout(SILENT_AFTER)
-        while not done.done():
-            with suppress(TimeoutError):
-                reader.recv(4096)
-            look()
-        signal.set_wakeup_fd(-1)
 
 
 def _stop(reload: Reload) -> None:

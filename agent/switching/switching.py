@@ -81,8 +81,12 @@ class Switching:
         self.status.loop.post(self.watch)
 
     def watch(self) -> None:
-        """Note what changed between periods: a command saved a status, the broker was lost."""
+        """Note what changed between periods: a command saved a status, the broker was lost.
+
+        This shows the watchdog that the loop goes on.
+        """
         self.status.loop.later(FACTS_EVERY, self.watch)
+        self.service.systemd.feed()
         if self.status.alone:
             self.status.follow_saved()
         if self._refused and not self.heartbeat.name_conflict:

@@ -138,7 +138,7 @@ class World:
     retries: list[bool] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.loop = Loop(lambda: None, clock=lambda: self.now)
+        self.loop = Loop(clock=lambda: self.now)
         self.registry = FakeRegistry()
         self.status = HostStatus(status_document(self.directory), self.loop, self.write)
         self.status.load_status()

@@ -145,7 +145,7 @@ def facts_of(status: AgentStatus | None) -> Numbers:
     """Of an agent with one root and two providers, that has just verified them."""
     placement = FakePlacement()
     agent = Agent(placement, Small(devices("host1_dev1"))).settle()
-    numbers, loop = Numbers(), Loop(idle=lambda: None)
+    numbers, loop = Numbers(), Loop()
     loop.refresh()
     numbers.registry.register(Facts(lambda: status, agent.nodes, loop))
     return numbers
