@@ -211,13 +211,10 @@ def refuse_unknown(conf: cfg.ConfigOpts, unchecked: Collection[str] = ()) -> Non
         if group in unchecked:
             unknown = [name for name in unknown if _similar(name, names or ())]
         if unknown:
-            others = (
-                f"; {it} is one of [{at}]" for it in unknown for at in known if it in known[at]
-            )
-            texts.append(
-                f"no option {', '.join(unknown)} in [{group}], whose options are "
-                f"{', '.join(sorted(names or ()))}{''.join(others)}"
-            )
+            own = [f"; {it} is one of [{at}]" for it in unknown for at in known if it in known[at]]
+            options_of = ", ".join(sorted(names or ()))
+            text = f"no option {', '.join(unknown)} in [{group}], whose options are {options_of}"
+            texts.append(text + "".join(own))
         is_database = group == "registry" and DATABASE in options and DATABASE not in conf.registry
         if is_database and conf.registry.access == "direct":
             texts.append(

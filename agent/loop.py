@@ -152,11 +152,8 @@ class Loop:
         skipped = max(0, int((self.clock() - self._due) // self._interval))
         self._due += (skipped + 1) * self._interval
         if skipped:
-            LOG.warning(
-                "The period took longer than update_resources_interval (%g s): %d skipped",
-                self._interval,
-                skipped,
-            )
+            text = "The period took longer than update_resources_interval (%g s): %d skipped"
+            LOG.warning(text, self._interval, skipped)
 
     def _wait(self) -> bool | None:
         """Sleep and run jobs until a period is due or requested.

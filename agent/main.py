@@ -77,23 +77,21 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def _run(conf: Any, args: list[str], stack: ExitStack) -> int:
-    def ignore(number: int, _: object) -> None:
-        LOG.info("Ignoring %s", signal.Signals(number).name)
-
     # Until their handlers are installed; SIGHUP ends a run of one period.
     for number in (signal.SIGUSR1, signal.SIGUSR2, *(() if conf.once else (signal.SIGHUP,))):
-        signal.signal(number, ignore)
+        signal.signal(number, _log_ignored)
     logs.start(conf, "compute-agent", quiet=conf.dev)  # --dev draws the tree
     config.hide_secrets(conf)
     LOG.info("compute-agent %s", version())
     settings = config.settings(conf)
-    directory = StateDirectory.locked(settings.state_path)
+    path = settings.state_path
+    directory = StateDirectory.locked(path)
     stack.callback(directory.close)
-    refuse_unreadable(settings.state_path)
+    refuse_unreadable(path)
     systemd = Systemd.from_environment()
     loop = Loop()
-    store = DriverStore(settings.state_path)
-    context = DriverContext(settings.host, settings.state_path, conf, loop.refresh, store)
+    store = DriverStore(path)
+    context = DriverContext(settings.host, path, conf, loop.refresh, store)
     drivers = load_drivers(settings.drivers, context)
     config.refuse_unknown(conf)  # drivers register their options when they are loaded
     dev = _dev(conf, stack)
@@ -107,7 +105,7 @@ def _run(conf: Any, args: list[str], stack: ExitStack) -> int:
         api = monitoring.measured(api)
     nodes = Nodes.from_settings(settings, drivers, api)
     status = HostStatus(
-        status_document(settings.state_path),
+        status_document(path),
         loop,
         lambda disabled, again: nodes.switch(time.monotonic(), disabled=disabled, again=again),
         alone=settings.registry.access == "direct",
@@ -117,9 +115,7 @@ def _run(conf: Any, args: list[str], stack: ExitStack) -> int:
     transport = _transport(settings, conf)
     nodes.provider_files.load_files()
     switches = switching(settings, status, service, transport)
-    status_file = StatusFile(
-        settings.state_path, settings.host, settings.interval, time.time, switches.facts
-    )
+    status_file = StatusFile(path, settings.host, settings.interval, time.time, switches.facts)
     status_file.disk = lambda: [
         *map(of_disk, (*filter(None, [directory.problem]), *store.problems())),
         *nodes.conditions(),
@@ -161,9 +157,7 @@ def _dev(conf: Any, stack: ExitStack) -> Any:
         return None
     for point in metadata.entry_points(group=DEV):
         return point.load()(conf, stack)
-    raise config.ConfigError(
-        f"--dev: no entry point of {DEV} is installed: reinstall compute-agent"
-    )
+    raise config.ConfigError(f"--dev: {DEV} has no entry point: reinstall compute-agent")
 
 
 def _monitoring(settings: opts.Settings) -> Monitoring | None:
@@ -173,6 +167,10 @@ def _monitoring(settings: opts.Settings) -> Monitoring | None:
     from agent.metrics.monitoring import Monitoring  # noqa: PLC0415  loaded only if enabled
 
     return Monitoring(settings.monitoring)
+
+
+def _log_ignored(number: int, _: object) -> None:
+    LOG.info("Ignoring %s", signal.Signals(number).name)
 
 
 def _until_stopped(reload: Reload) -> None:

@@ -262,13 +262,8 @@ READY_WITHIN = 15.0
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """Return ``[(group, options)]``, for the sample configuration."""
-    return [
-        ("DEFAULT", DEFAULT),
-        ("compute", COMPUTE),
-        ("placement", PLACEMENT),
-        ("registry", REGISTRY),
-        ("monitoring", MONITORING),
-    ]
+    own = [("DEFAULT", DEFAULT), ("compute", COMPUTE), ("placement", PLACEMENT)]
+    return [*own, ("registry", REGISTRY), ("monitoring", MONITORING)]
 
 
 @dataclass(frozen=True, slots=True)

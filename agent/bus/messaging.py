@@ -152,9 +152,9 @@ class RpcClient:
         return self.open_answer(to, sent, answer)
 
     def _call(self, over: Callable[[Any], Any], server: str | None, to: str) -> Any:
-        options = {"timeout": self.timeout, "call_monitor_timeout": self.monitor}
         client = oslo_messaging.get_rpc_client(self.transport, self.target, retry=RETRIES)
-        called = client.prepare(**({"server": server} if server else {}), **options)
+        times = {"timeout": self.timeout, "call_monitor_timeout": self.monitor}
+        called = client.prepare(server=server, **times)
         if not self.reached.is_set():
             self._reach(client, to)
         began = time.monotonic()

@@ -132,10 +132,9 @@ class Heartbeat:
             report = Report(self.host, self.address, roots=tuple(asked))
             try:
                 now = rivals(self.connect().holders(report), report, self.down_after)
+                self.denied = {**self.denied, **dict.fromkeys(asked, ""), **now}
             except RegistryError as err:
                 self._is_lost(err)
-            else:
-                self.denied = {**self.denied, **dict.fromkeys(asked, ""), **now}
         if not asked <= self.denied.keys():
             return None
         return {root: self.denied[root] for root in asked if self.denied[root]}
@@ -196,15 +195,8 @@ class Heartbeat:
             self._unanswered = random.randint(FEWEST_UNANSWERED, MOST_UNANSWERED)
         elif not news and self.name_conflict is None:
             known = self._known_version()
-        report = Report(
-            self.host,
-            self.address,
-            *reported,
-            attached=self.attached,
-            agent_version=version(),
-            degraded=degraded_text(self.degraded()),
-            known_version=known,
-        )
+        about = self.attached, version(), degraded_text(self.degraded())
+        report = Report(self.host, self.address, *(reported + about), known_version=known)
         try:
             record = registry.heartbeat(report)
         except Changed:  # the agent with this name was at another address, and is down

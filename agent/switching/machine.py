@@ -186,13 +186,8 @@ def verdict(status: ServiceStatus, record: ServiceRecord) -> Verdict:
 
 def change_of(host: str, status: ServiceStatus, record: ServiceRecord) -> StatusChange:
     """Return the change that writes this agent's status into the record."""
-    return StatusChange(
-        host,
-        disabled=bool(status.disabled),
-        reason=status.reason,
-        expected_version=record.version,
-        new_version=record.version + 1,
-    )
+    versions = {"expected_version": record.version, "new_version": record.version + 1}
+    return StatusChange(host, disabled=bool(status.disabled), reason=status.reason, **versions)
 
 
 def is_made(change: StatusChange, record: ServiceRecord) -> bool:

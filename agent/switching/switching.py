@@ -71,9 +71,7 @@ class Switching:
         if not self.status.alone:
             self.heartbeat.start()
             if not self.heartbeat.answered.wait(STATUS_WITHIN):
-                LOG.warning(
-                    "Starting without an answer of the registry, with the last known status"
-                )
+                LOG.warning("Starting without an answer of the registry: the last status holds")
         if self.server is None:
             LOG.info("%s", self.no_server)
         self.hypervisor.watch(self.watched)
