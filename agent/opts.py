@@ -59,8 +59,7 @@ DEFAULT: list[cfg.Opt] = [
         default="",
         secret=True,
         help="URL of the message bus, such as rabbit://user:password@host:5672/, for RPC calls "
-        "that disable and enable this host. Left out: no RPC; without a registry only computectl "
-        "disables and enables it.",
+        "that disable and enable this host. Left out: only computectl does.",
     ),
     cfg.StrOpt("control_exchange", default="nova", help="Exchange of the RPC calls to this host."),
     cfg.IntOpt(
@@ -88,18 +87,16 @@ COMPUTE: list[cfg.Opt] = [
         default=schedule.AUDIT_EVERY,
         mutable=True,
         min=0,
-        help="Average seconds between two audits, which read everything about every provider "
-        "again, also aggregates that were written with a microversion below 1.19, which "
-        "verifications miss. 0: no audits.",
+        help="Average seconds between two audits, which read everything again, also what "
+        "verifications miss: aggregates that were written below microversion 1.19. 0: none.",
     ),
     cfg.IntOpt(
         "bulk_inventory_writes",
         default=50,
         min=0,
-        help="If 8 or more inventories have to be written, as at a first start: write up to this "
-        "many in one call to Placement's reshaper. The call needs the role that Placement's policy "
-        "requires for a reshape, 'service' by default; if it is refused, inventories are written "
-        "one by one. 0: always one by one.",
+        help="Of 8 or more inventories, as at a first start, up to this many are written in one "
+        "call to Placement's reshaper; if it is refused, since Placement's policy requires another "
+        "role for it than 'service', one by one. 0: always one by one.",
     ),
     *driver_opts.OWNER_OPTS,
     *driver_opts.CALL_OPTS,
@@ -112,9 +109,8 @@ COMPUTE: list[cfg.Opt] = [
     cfg.StrOpt(
         "provider_config_location",
         default=PROVIDER_CONFIG_LOCATION,
-        help="Directory of provider files: *.yaml that add custom inventories and traits to "
-        "providers, read at start and on SIGHUP; an invalid file changes nothing, and is logged "
-        "with its line. Only the default directory may be missing.",
+        help="Directory of provider files, *.yaml with custom inventories and traits, read at "
+        "start and on SIGHUP; an invalid one changes nothing. Only the default may be missing.",
     ),
     cfg.StrOpt(
         "root_provider",
@@ -156,9 +152,8 @@ COMPUTE: list[cfg.Opt] = [
         "reshape_when_running",
         default=False,
         mutable=True,
-        help="Let a driver move inventory with its allocations (a reshape) at any time. Otherwise "
-        "that is done only at start, until the driver has reported once, and shown as pending "
-        "later.",
+        help="Let a driver move inventory with its allocations (a reshape) at any time, not only "
+        "at start, before it has reported; otherwise a later reshape is shown as pending.",
     ),
 ]
 
@@ -168,8 +163,7 @@ PLACEMENT: list[cfg.Opt] = [
         default=schedule.AT_ONCE,
         min=1,
         max=32,
-        help="Concurrent requests, at most, if many changes have to be written; few changes are "
-        "written one after the other.",
+        help="Concurrent requests, at most, if there are many changes; few are sent in turn.",
     ),
 ]
 
@@ -188,8 +182,7 @@ REGISTRY: list[cfg.Opt] = [
         default=60,
         mutable=True,
         min=2,
-        help="Seconds without a heartbeat after which a service counts as down; the same on all "
-        "hosts.",
+        help="Seconds without a heartbeat after which a service is down; the same on all hosts.",
     ),
     cfg.IntOpt(
         "report_interval",
@@ -217,17 +210,13 @@ REGISTRY: list[cfg.Opt] = [
     ),
 ]
 MONITORING: list[cfg.Opt] = [
-    cfg.StrOpt(
+    cfg.IPOpt(
         "listen",
         default="127.0.0.1",
         help="Loopback address of listen_port. Every user of this machine may read it; for "
         "other hosts, put a proxy with authentication in front.",
     ),
-    cfg.PortOpt(
-        "listen_port",
-        default=0,
-        help="Port of /metrics for Prometheus, /healthz and /readyz. 0: none.",
-    ),
+    cfg.PortOpt("listen_port", default=0, help="Port of /metrics, /healthz and /readyz. 0: none."),
     cfg.StrOpt(
         "textfile",
         help="File for node_exporter's textfile collector, with a name that ends in .prom. The "
@@ -235,21 +224,13 @@ MONITORING: list[cfg.Opt] = [
     ),
 ]
 COMMAND_LINE: list[cfg.Opt] = [
-    cfg.BoolOpt(
-        "once", default=False, help="Run one period, then exit: 0 if all was reported, 1 if not."
-    ),
+    cfg.BoolOpt("once", help="Run one period, then exit: 0 if all was reported, 1 if not."),
     cfg.BoolOpt(
         "check",
-        default=False,
         help="Check the configuration, the drivers, the provider files and Placement, print what "
         "would be used and every error, and exit: 0 without errors, else 2. Writes nothing.",
     ),
-    cfg.BoolOpt(
-        "dev",
-        default=False,
-        help="Start an embedded Placement (SQLite, in state_path), report to it and draw the "
-        "tree. For trials.",
-    ),
+    cfg.BoolOpt("dev", help="For trials: start a Placement in state_path, and draw the tree."),
 ]
 
 HOSTS_A_SECOND = 20
@@ -311,11 +292,7 @@ def monitoring_settings(conf: cfg.ConfigOpts) -> MonitoringSettings:
     :raises ValueError: an option has an invalid value, or prometheus-client is not installed.
     """
     group = conf.monitoring
-    try:
-        is_loopback = ip_address(group.listen).is_loopback
-    except ValueError:
-        is_loopback = False
-    if not is_loopback:
+    if not ip_address(group.listen).is_loopback:
         raise ValueError(
             f"[monitoring] listen is {group.listen!r}, and has to be a loopback address: 127.0.0.1"
         )

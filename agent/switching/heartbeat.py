@@ -45,15 +45,6 @@ FEWEST_UNANSWERED, MOST_UNANSWERED = 4, 12
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
-WARNINGS = {
-    Verdict.RECORD_CHANGED: "The service record was changed later than this host's status, "
-    "which is replaced: %s",
-    Verdict.STATUS_IS_LATER: "The registry has an older record than before (%s), perhaps "
-    "from a backup: this host's own status is written into the record",
-}
-"""Log lines for verdicts, with the record's status."""
-
-
 Reported = tuple[str | None, tuple[str, ...]]
 """RPC version and roots: what is new in them is reported at once."""
 
@@ -257,8 +248,8 @@ class FollowingHeartbeat(Heartbeat):
                 # The reply was lost, or arrived after a later call.
                 expected = self.status.acknowledge(record.version)
             decided = verdict(expected, record)
-            if decided in WARNINGS:
-                LOG.warning(WARNINGS[decided], record.status)
+            if decided in (Verdict.RECORD_CHANGED, Verdict.STATUS_IS_LATER):
+                LOG.warning(decided.value, record.status)
             with suppress(Changed):
                 if decided in (Verdict.STATUS, Verdict.STATUS_IS_LATER):
                     self._tried = change = change_of(self.host, expected, record)

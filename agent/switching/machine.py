@@ -154,12 +154,17 @@ def after_record(status: ServiceStatus, record: ServiceRecord) -> Step:
 
 
 class Verdict(Enum):
-    """Whether the registry's record or this agent's status holds."""
+    """Whether the registry's record or this agent's status holds; two values are log lines."""
 
     RECORD = "the record holds"
-    RECORD_CHANGED = "the record holds: it was changed after the decision of this agent"
+    RECORD_CHANGED = (
+        "The service record was changed later than this host's status, which is replaced: %s"
+    )
     STATUS = "the status of this agent is written to the record"
-    STATUS_IS_LATER = "the same, since the record is older"
+    STATUS_IS_LATER = (
+        "The registry has an older record than before (%s), perhaps from a backup: "
+        "this host's own status is written into the record"
+    )
 
 
 def verdict(status: ServiceStatus, record: ServiceRecord) -> Verdict:

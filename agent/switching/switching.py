@@ -155,12 +155,6 @@ def _permit(settings: Settings) -> AgentPermissions | None:
     return AgentPermissions(key, settings.host) if key else None
 
 
-def _connect(settings: RegistrySettings, *, transport: Any, host: str) -> Registry:
-    from agent.registry.client import open_registry  # noqa: PLC0415  oslo.messaging
-
-    return open_registry(settings, transport, host=host)
-
-
 def switching(
     settings: Settings, status: HostStatus, service: Service, transport: Any
 ) -> Switching:
@@ -171,7 +165,12 @@ def switching(
     # In attach mode the status of this host is that of nova-compute, which answers calls to it.
     attached = settings.rules.attached
     kind = Heartbeat if attached else FollowingHeartbeat
-    connect = partial(_connect, transport=transport, host=settings.host)
+
+    def connect(registry: RegistrySettings) -> Registry:
+        from agent.registry.client import open_registry  # noqa: PLC0415  oslo.messaging
+
+        return open_registry(registry, transport, host=settings.host)
+
     server: RpcServer | None = None
     heartbeat = kind(
         cache(partial(connect, settings.registry)),

@@ -354,7 +354,7 @@ def test_the_textfile_is_world_readable_and_a_bad_place_stops_nothing(tmp_path, 
     ("line", "said"),
     [
         ("listen = 0.0.0.0", "has to be a loopback address"),
-        ("listen = localhost", "has to be a loopback address"),
+        ("listen = localhost", "localhost is not IPv4 or IPv6 address"),
         ("textfile = agent.prom", "has to be an absolute path"),
         ("textfile = /var/lib/node_exporter/agent.txt", "path that ends in .prom"),
         ("listen_port = 70000", "listen_port"),
