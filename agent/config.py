@@ -12,6 +12,7 @@ import stat
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,11 @@ OF_MESSAGING = (
     "rpc_thread_pool_size",
 )
 """Options of ``[DEFAULT]`` that oslo.messaging reads by itself."""
+DATABASE = "connection"
+OF_REGISTRY = (
+    *(DATABASE, "unsigned_calls", "rest_bind", "rest_port", "trusted_proxy", "auth_strategy"),
+)
+"""Options of ``[registry]`` that only compute-registry reads, which may be given the same file."""
 SIMILAR = 0.8
 """From which similarity (difflib) an unknown name is a misspelt one of ours: none of the groups of
 Nova and of the libraries is, and no option of a driver in [DEFAULT]."""
@@ -168,25 +174,23 @@ def check_values(conf: cfg.ConfigOpts) -> None:
     """
     with suppress(cfg.NoSuchOptError, RecursionError):  # said below
         placement.register_plugin_opts(conf)
-    groups = {name: conf[name] for name in conf._groups}
-    errors = [*_value_errors(conf, conf, DEFAULT)]
-    errors += [text for name, group in groups.items() for text in _value_errors(conf, group, name)]
+    errors = list[str]()
+    for group in (DEFAULT, *conf._groups):
+        options = conf if group == DEFAULT else conf[group]
+        for option in options:
+            name = option if group == DEFAULT else f"[{group}] {option}"
+            try:
+                options[option]
+            except (cfg.NoSuchOptError, RecursionError):  # its text has a part of the value
+                step = "write $$ for a literal $"
+                errors.append(f"{name}: $ refers to an option that does not exist: {step}")
+            except (cfg.Error, ValueError) as err:
+                text = logs.pattern(_secret_values(conf)).sub("***", where_read(str(err)))
+                if _registered(conf, group)[option]["opt"].secret:
+                    text = f"{name}: the value is not valid; it is a secret, and not shown"
+                errors.append(text)
     if errors:
         raise ConfigError("\n".join(located(text, files_of(conf)) for text in errors))
-
-
-def _value_errors(conf: cfg.ConfigOpts, options: Any, group: str) -> Iterator[str]:
-    for option in options:
-        name = option if group == DEFAULT else f"[{group}] {option}"
-        try:
-            options[option]
-        except (cfg.NoSuchOptError, RecursionError):  # the error's text has a part of the value
-            yield f"{name}: $ refers to an option that does not exist: write $$ for a literal $"
-        except (cfg.Error, ValueError) as err:
-            text = logs.pattern(_secret_values(conf)).sub("***", where_read(str(err)))
-            if _registered(conf, group)[option]["opt"].secret:
-                text = f"{name}: the value is not valid; it is a secret, and not shown"
-            yield text
 
 
 def refuse_unknown(conf: cfg.ConfigOpts, unchecked: Collection[str] = ()) -> None:
@@ -207,11 +211,15 @@ def refuse_unknown(conf: cfg.ConfigOpts, unchecked: Collection[str] = ()) -> Non
         if group in unchecked:
             unknown = [name for name in unknown if _similar(name, names or ())]
         if unknown:
-            places = [(name, other) for name in unknown for other in known if name in known[other]]
+            own = [f"; {it} is one of [{at}]" for it in unknown for at in known if it in known[at]]
+            options_of = ", ".join(sorted(names or ()))
+            text = f"no option {', '.join(unknown)} in [{group}], whose options are {options_of}"
+            texts.append(text + "".join(own))
+        is_database = group == "registry" and DATABASE in options and DATABASE not in conf.registry
+        if is_database and conf.registry.access == "direct":
             texts.append(
-                f"no option {', '.join(unknown)} in [{group}], whose options are "
-                f"{', '.join(sorted(names or ()))}"
-                + "".join(f"; {name} is one of [{other}]" for name, other in places)
+                "[registry] connection: only compute-registry opens a database; set [registry] "
+                "access = rpc and transport_url, or remove the option"
             )
     if texts:
         raise ConfigError("\n".join(located(text, files_of(conf)) for text in dict.fromkeys(texts)))
@@ -227,12 +235,12 @@ def _similar(word: str, names: Iterable[str]) -> list[str]:
 def _known_options(conf: cfg.ConfigOpts) -> dict[str, set[str]]:
     """Return the names that a file may use for options, older ones included, by group."""
     has_all = placement.register_plugin_opts(conf)
-    known = {DEFAULT: set(OF_MESSAGING)}
+    known = {DEFAULT: set(OF_MESSAGING), "registry": set(OF_REGISTRY)}
     for group in (DEFAULT, *conf._groups):
-        known.setdefault(group, set())
+        names = known.setdefault(group, set())
         for option in [each["opt"] for each in _registered(conf, group).values()]:
             older = [each.name for each in option.deprecated_opts if each.group in (None, group)]
-            known[group] |= {name.replace("-", "_") for name in (option.name, *older)}
+            names |= {name.replace("-", "_") for name in (option.name, *older)}
     for group, options in opts.list_opts():
         if group in known:
             known[group].update(option.dest for option in options)
@@ -259,11 +267,9 @@ def open_secrets(conf: cfg.ConfigOpts) -> Iterator[str]:
     """Yield a warning, with the next step, for each file with a secret that all may read."""
     for path in files_of(conf):
         if path.stat().st_mode & stat.S_IROTH:
-            for option, _ in _secrets_in(conf, path):
-                yield (
-                    f"{path} has a password, {option}, and every user may read it: chmod o-r {path}"
-                )
-                break
+            for option, _ in islice(_secrets_in(conf, path), 1):
+                text = f"{path} has a password, {option}, and every user may read it"
+                yield f"{text}: chmod o-r {path}"
 
 
 def hide_secrets(conf: cfg.ConfigOpts) -> None:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any, TypeVar
@@ -20,6 +21,9 @@ from reportclient.schedule import doubled
 LOG = logging.getLogger("compute_agent.service")
 
 T = TypeVar("T")
+
+LONGEST_SLEEP = 3600.0
+"""Seconds of one wait for a job, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,37 +54,14 @@ def in_thread(work: Callable[[], T], name: str) -> Future[T]:
     return job.done
 
 
-def in_slot(slots: threading.Semaphore, work: Callable[[], T], name: str) -> Future[T] | None:
-    """Run ``work`` as :func:`in_thread` does, if a slot is free; it has the slot until it ends.
-
-    Return ``None`` if no slot is free: as many calls have not ended yet.
-    """
-
-    def run() -> T:
-        try:
-            return work()
-        finally:
-            slots.release()
-
-    if not slots.acquire(blocking=False):
-        return None
-    try:
-        return in_thread(run, name)
-    except RuntimeError:  # no thread can be started
-        slots.release()
-        raise
-
-
 @dataclass(slots=True)
 class Loop:
-    """Runs the period when it is due or requested, and calls ``idle`` while it waits.
+    """Runs the period when it is due or requested, and jobs while it waits.
 
     Periods begin an interval apart; those that are due while another one runs are skipped.  With
     the interval ``None`` a period runs only on request.
     """
 
-    idle: Callable[[], None]
-    idle_every: float = 10.0
     clock: Callable[[], float] = time.monotonic
     commands: queue.SimpleQueue[Job] = field(default_factory=queue.SimpleQueue)
     stopping: bool = False
@@ -97,7 +78,8 @@ class Loop:
     """The earliest time of the next requested period."""
     _failed: int = 0
     """Number of requested periods that failed in a row."""
-    _later: list[tuple[float, Callable[[], object]]] = field(default_factory=list)
+    _later: dict[Callable[[], object], float] = field(default_factory=dict)
+    """When work of :meth:`later` is due, by ``clock``."""
 
     def run(
         self, period: Callable[[], object], interval: float | None, first_in: float = 0.0
@@ -108,10 +90,7 @@ class Loop:
         """
         self._interval, self._due = interval, self.clock() + first_in
         try:
-            while not self.stopping:
-                asked = self._wait()
-                if self.stopping:
-                    break
+            while (asked := self._wait()) is not None:
                 well = period() is not False
                 self._failed = self._failed + 1 if asked and not well else 0
                 rest = doubled(self.gap, self._failed, self.longest_gap)
@@ -156,8 +135,12 @@ class Loop:
         self._interval, self._due = interval, self.clock() + self.uniform(0.0, within)
 
     def later(self, seconds: float, work: Callable[[], object]) -> None:
-        """Run ``work`` after so many seconds.  Only the loop's thread may call it."""
-        self._later.append((self.clock() + seconds, work))
+        """Run ``work`` once after so many seconds, instead of earlier if it waits already.
+
+        Any thread may call it.
+        """
+        at = self.clock() + seconds
+        self.commands.put(Job(lambda: self._later.update({work: at})))
 
     def _note_asked(self) -> None:
         self._asked = True
@@ -169,31 +152,27 @@ class Loop:
         skipped = max(0, int((self.clock() - self._due) // self._interval))
         self._due += (skipped + 1) * self._interval
         if skipped:
-            LOG.warning(
-                "The period took longer than update_resources_interval (%g s): %d skipped",
-                self._interval,
-                skipped,
-            )
+            text = "The period took longer than update_resources_interval (%g s): %d skipped"
+            LOG.warning(text, self._interval, skipped)
 
-    def _wait(self) -> bool:
-        """Sleep and run jobs until a period is due or requested, or the loop ends.
+    def _wait(self) -> bool | None:
+        """Sleep and run jobs until a period is due or requested.
 
-        Return whether the period was requested; it serves all requests made before it.
+        Return whether the period was requested; it serves all requests made before it.  ``None``:
+        the loop ends.
         """
-        while not self.stopping:
+        while True:
             self.run_jobs()
+            if self.stopping:
+                return None
             now, next_period = self.clock(), self._next_period_at()
             if next_period <= now:
                 self._asked = False
                 return self._due > now
-            wait = min(next_period, self.next_job_at(), now + self.idle_every) - now
-            if wait <= 0 or self.stopping:
-                continue
-            try:
-                self.commands.get(timeout=wait).run()
-            except queue.Empty:
-                _run_logged(self.idle)
-        return False
+            wait = min(next_period, self.next_job_at(), now + LONGEST_SLEEP) - now
+            if wait > 0:
+                with suppress(queue.Empty):
+                    self.commands.get(timeout=wait).run()
 
     def _next_period_at(self) -> float:
         """Return when the next period is due by the schedule or by request, by ``clock``."""
@@ -201,7 +180,7 @@ class Loop:
 
     def next_job_at(self) -> float:
         """Return when the first job of :meth:`later` is due, by ``clock``; infinity without one."""
-        return min((at for at, _ in self._later), default=inf)
+        return min(self._later.values(), default=inf)
 
     def run_jobs(self) -> None:
         """Run the jobs that are due or were posted.  Only for the loop's thread.
@@ -209,9 +188,8 @@ class Loop:
         Jobs that are posted meanwhile wait while a period is due, so that it gets its turn.
         """
         now = self.clock()
-        due = [work for at, work in self._later if at <= now]
-        self._later = [(at, work) for at, work in self._later if at > now]
-        for work in due:
+        for work in [each for each, at in self._later.items() if at <= now]:
+            del self._later[work]
             _run_logged(work)
         while posted := self.commands.qsize():
             for _ in range(posted):

@@ -14,20 +14,19 @@ import logging
 import os
 import random
 import signal
-import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from agent import config, opts, version
 from agent.check import FAILED, KINDS, Check, exit_code, explained
 from agent.loop import Loop
-from agent.nodes.identity import compute_id, refuse_unreadable, saved_compute_id
+from agent.nodes.identity import refuse_unreadable
 from agent.nodes.nodes import Nodes
 from agent.placement import Endpoint, adapter_from_conf, agent_api
 from agent.reload import Reload
@@ -56,6 +55,8 @@ DEV = "compute_agent.dev"
 """Group of the entry point for ``--dev``, whose code the daemon does not import."""
 SILENT_AFTER = 15.0
 """Seconds without an answer of Placement after which log and status say so; the wait is longer."""
+LOOKS_EVERY = 1.0
+"""Seconds between two looks of the main thread at what the loop does."""
 DRIVER_WITHIN = 3.0
 """Seconds in which a driver's call has to return when the agent stops."""
 
@@ -83,13 +84,14 @@ def _run(conf: Any, args: list[str], stack: ExitStack) -> int:
     config.hide_secrets(conf)
     LOG.info("compute-agent %s", version())
     settings = config.settings(conf)
-    directory = StateDirectory.locked(settings.state_path)
+    path = settings.state_path
+    directory = StateDirectory.locked(path)
     stack.callback(directory.close)
-    refuse_unreadable(settings.state_path)
+    refuse_unreadable(path)
     systemd = Systemd.from_environment()
-    loop = Loop(idle=systemd.feed, idle_every=min(10.0, (systemd.watchdog or 30.0) / 3))
-    store = DriverStore(settings.state_path)
-    context = DriverContext(settings.host, settings.state_path, conf, loop.refresh, store)
+    loop = Loop()
+    store = DriverStore(path)
+    context = DriverContext(settings.host, path, conf, loop.refresh, store)
     drivers = load_drivers(settings.drivers, context)
     config.refuse_unknown(conf)  # drivers register their options when they are loaded
     dev = _dev(conf, stack)
@@ -101,11 +103,9 @@ def _run(conf: Any, args: list[str], stack: ExitStack) -> int:
     api: API = agent_api(adapter, conf, systemd.feed)
     if monitoring is not None:
         api = monitoring.measured(api)
-    # In attach mode no UUID is created, and the text may be empty.
-    host_uuid = saved_compute_id if settings.rules.attached else compute_id
-    nodes = Nodes.from_settings(settings, drivers, api, host_uuid(settings.state_path))
+    nodes = Nodes.from_settings(settings, drivers, api)
     status = HostStatus(
-        status_document(settings.state_path),
+        status_document(path),
         loop,
         lambda disabled, again: nodes.switch(time.monotonic(), disabled=disabled, again=again),
         alone=settings.registry.access == "direct",
@@ -115,9 +115,7 @@ def _run(conf: Any, args: list[str], stack: ExitStack) -> int:
     transport = _transport(settings, conf)
     nodes.provider_files.load_files()
     switches = switching(settings, status, service, transport)
-    status_file = StatusFile(
-        settings.state_path, settings.host, settings.interval, time.time, switches.facts
-    )
+    status_file = StatusFile(path, settings.host, settings.interval, time.time, switches.facts)
     status_file.disk = lambda: [
         *map(of_disk, (*filter(None, [directory.problem]), *store.problems())),
         *nodes.conditions(),
@@ -159,9 +157,7 @@ def _dev(conf: Any, stack: ExitStack) -> Any:
         return None
     for point in metadata.entry_points(group=DEV):
         return point.load()(conf, stack)
-    raise config.ConfigError(
-        f"--dev: no entry point of {DEV} is installed: reinstall compute-agent"
-    )
+    raise config.ConfigError(f"--dev: {DEV} has no entry point: reinstall compute-agent")
 
 
 def _monitoring(settings: opts.Settings) -> Monitoring | None:
@@ -188,45 +184,22 @@ def _until_stopped(reload: Reload) -> None:
     first_in = random.uniform(0, settings.spread(reload.switching.heartbeat.hosts))
     if not saved_roots(settings.state_path):
         first_in = 0.0  # a new host: somebody waits for it
+    why, ready_at = "the first report is not finished yet", time.monotonic() + opts.READY_WITHIN
     if first_in > opts.READY_WITHIN:
-        service.ready_anyway(f"first report in {first_in:.0f} s")
-    else:  # also while Placement is away
-        why = "the first report is not finished yet"
-        timer = threading.Timer(opts.READY_WITHIN, service.ready_anyway, [why])
-        timer.daemon = True
-        started(timer)
+        why, ready_at = f"first report in {first_in:.0f} s", 0.0
     status_file.started(first_in)
     LOG.info("Reporting host %s, the first time in %.0f s", settings.host, first_in)
     # Python handles signals in the main thread, which must not hang in a driver's C code.
     with ThreadPoolExecutor(1, thread_name_prefix="loop") as pool:
         done = pool.submit(loop.run, service.period, settings.interval, first_in)
-        _wait_interruptibly(done, lambda: status_file.note_silence(service.silence(SILENT_AFTER)))
+        # The second of two signals in quick succession does not wake a thread that waits: it is
+        # handled at the next look.
+        while not wait([done], LOOKS_EVERY).done:
+            status_file.note_silence(service.silence(SILENT_AFTER))
+            if time.monotonic() >= ready_at:  # also while Placement is away
+                service.ready_anyway(why)
         done.result()
     LOG.info("Stopped")
-
-
-def _wait_interruptibly(done: Future[None], look: Callable[[], object]) -> None:
-    """Wait for ``done``; signals that arrive meanwhile are handled at once, ``look`` now and then.
-
-    The second of two signals in quick succession does not wake a thread that waits for a lock, but
-    it always writes a byte to the wakeup descriptor.
-    """
-    reader, writer = socket.socketpair()
-    writer.setblocking(False)
-
-    def wake(_: object) -> None:
-        with suppress(OSError):
-            writer.send(b"\0")
-
-    with reader, writer:
-        signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
-        done.add_done_callback(wake)
-        reader.settimeout(SILENT_AFTER)
-        while not done.done():
-            with suppress(TimeoutError):
-                reader.recv(4096)
-            look()
-        signal.set_wakeup_fd(-1)
 
 
 def _stop(reload: Reload) -> None:

@@ -5,7 +5,7 @@ of them, too.
 """
 
 import socket
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -34,34 +34,32 @@ DEFAULT: list[cfg.Opt] = [
     cfg.ListOpt(
         "compute-driver",
         default=["libvirt"],
-        help="Driver, or several by precedence: names of entry points of the group "
-        "compute_agent.drivers. The first driver names the nodes.",
+        help="Drivers by precedence: entry points of the group compute_agent.drivers. The first "
+        "one names the nodes.",
     ),
     cfg.IntOpt(
         "update_resources_interval",
         default=0,
         mutable=True,
         min=-1,
-        help="Seconds between two periods. 0 means 60. -1 means one period at start, and "
-        "further ones only on request (SIGHUP, an event of the hypervisor).",
+        help="Seconds between two periods. 0 means 60. -1: one period at start, and further ones "
+        "only on request (SIGHUP, an event of the hypervisor).",
     ),
     cfg.IntOpt(
         "periodic_fuzzy_delay",
         min=0,
         sample_default=120,
-        help="Seconds over which hosts spread what all of them may do at once: the first period "
-        "after a start (a new host's is at once), the period after a reload, and a change of the "
-        "service record. Each host waits for a random part of them. Left out: a second for each 20 "
-        "hosts of the registry; if "
-        "their number is unknown, 120, but not more than two intervals. 0: no delay.",
+        help="Seconds over which hosts spread what all of them may do at once, each after a random "
+        "part of them: the first period after a start (a new host's is at once), the period after "
+        "a reload, and a change of the service record. Left out: a second for each 20 hosts of the "
+        "registry; if their number is unknown, 120, but not more than two intervals. 0: no delay.",
     ),
     cfg.StrOpt(
         "transport_url",
         default="",
         secret=True,
-        help="URL of the message bus, such as rabbit://user:password@host:5672/. Over it come the "
-        "RPC calls that disable and enable this host. Left out: no RPC; without a registry only "
-        "computectl disables and enables it.",
+        help="URL of the message bus, such as rabbit://user:password@host:5672/, for RPC calls "
+        "that disable and enable this host. Left out: only computectl does.",
     ),
     cfg.StrOpt("control_exchange", default="nova", help="Exchange of the RPC calls to this host."),
     cfg.IntOpt(
@@ -69,8 +67,8 @@ DEFAULT: list[cfg.Opt] = [
         default=60,
         mutable=True,
         min=1,
-        help="Seconds that a stop may take. After that the agent exits at once; it can be "
-        "killed at any moment without loss.",
+        help="Seconds that a stop may take. After that the agent exits at once; it can be killed "
+        "at any moment without loss.",
     ),
 ]
 
@@ -81,52 +79,45 @@ COMPUTE: list[cfg.Opt] = [
         mutable=True,
         min=0,
         help="Average seconds between two verifications, which compare the whole tree with "
-        "Placement; the time varies at random by up to half. A verification takes one GET, a "
-        "second GET if there are aggregates, and three GETs for each provider that another service "
-        "changed. 0: no verifications.",
+        "Placement; each time varies at random by up to half. One takes one GET, a second GET if "
+        "there are aggregates, and three for each provider that another service changed. 0: none.",
     ),
     cfg.IntOpt(
         "audit_interval",
         default=schedule.AUDIT_EVERY,
         mutable=True,
         min=0,
-        help="Seconds between two audits, in which everything about every provider is read "
-        "again. Audits also find aggregates that were written with a microversion below 1.19, "
-        "which verifications miss. The time varies at random. 0: no audits.",
+        help="Average seconds between two audits, which read everything again, also what "
+        "verifications miss: aggregates that were written below microversion 1.19. 0: none.",
     ),
     cfg.IntOpt(
         "bulk_inventory_writes",
         default=50,
         min=0,
-        help="If 8 or more inventories have to be written, as at a first start: write up to this "
-        "many in one call to Placement's reshaper. The call needs the role that Placement's policy "
-        "requires for a reshape, 'service' by default; if Placement refuses the call, inventories "
-        "are written one by one. 0: always one by one.",
+        help="Of 8 or more inventories, as at a first start, up to this many are written in one "
+        "call to Placement's reshaper; if it is refused, since Placement's policy requires another "
+        "role for it than 'service', one by one. 0: always one by one.",
     ),
     *driver_opts.OWNER_OPTS,
     *driver_opts.CALL_OPTS,
     cfg.ListOpt(
         "image_type_exclude_list",
         default=[],
-        help="Types of images that this host does not accept, such as raw or qcow2: their traits"
-        " COMPUTE_IMAGE_TYPE_* are removed, whichever driver has the capability.",
+        help="Types of images that this host does not accept, such as raw or qcow2: their traits "
+        "COMPUTE_IMAGE_TYPE_* are removed, whichever driver has the capability.",
     ),
     cfg.StrOpt(
         "provider_config_location",
         default=PROVIDER_CONFIG_LOCATION,
-        help="Directory of provider files: *.yaml that add custom inventories and traits to "
-        "providers. They are read at start and on SIGHUP; an invalid file changes nothing, and is "
-        "logged with its line. Only the default directory may be missing.",
+        help="Directory of provider files, *.yaml with custom inventories and traits, read at "
+        "start and on SIGHUP; an invalid one changes nothing. Only the default may be missing.",
     ),
     cfg.StrOpt(
         "root_provider",
         default="own",
         choices=[
             ("own", "this agent creates and reports the root providers of its nodes"),
-            (
-                "attach",
-                "another service, such as nova-compute, reports them; this agent adds children",
-            ),
+            ("attach", "another service, such as nova-compute, does; this agent adds children"),
         ],
         help="Owner of the root providers. With attach this agent writes nothing to them except "
         "traits that the drivers add; see docs/attach.rst.",
@@ -145,7 +136,7 @@ COMPUTE: list[cfg.Opt] = [
         min=-1,
         help="Seconds until the providers of a node that its driver no longer reports are removed; "
         "at least 2.5 times resource_provider_association_refresh, so that another service that "
-        "reports the node now has set its trait on the node's root provider. -1: never removed.",
+        "reports the node now has set its trait on the root provider. -1: never removed.",
     ),
     cfg.IntOpt(
         "removed_child_delay",
@@ -153,17 +144,16 @@ COMPUTE: list[cfg.Opt] = [
         min=-1,
         help="With root_provider = attach: a child that is no longer reported is emptied and "
         "taken out of the tree, and deleted after this many seconds, at least 2.5 times "
-        "resource_provider_association_refresh. Until then nova-compute may have the child in its "
-        "copy of the tree, and fails if it is deleted. With -1, or if the other option is 0, the "
-        "empty child stays in the tree.",
+        "resource_provider_association_refresh. Until then nova-compute may have it in its copy of "
+        "the tree, and fails if it is deleted. With -1, or if the other option is 0, the empty "
+        "child stays in the tree.",
     ),
     cfg.BoolOpt(
         "reshape_when_running",
         default=False,
         mutable=True,
-        help="Let a driver move inventory with its allocations (a reshape) at any time. Otherwise "
-        "a reshape is done only at start, until the driver has reported once after it, and shown "
-        "as pending until then.",
+        help="Let a driver move inventory with its allocations (a reshape) at any time, not only "
+        "at start, before it has reported; otherwise a later reshape is shown as pending.",
     ),
 ]
 
@@ -173,8 +163,7 @@ PLACEMENT: list[cfg.Opt] = [
         default=schedule.AT_ONCE,
         min=1,
         max=32,
-        help="Maximum number of concurrent requests if many changes have to be written. "
-        "Few changes are always written one after the other.",
+        help="Concurrent requests, at most, if there are many changes; few are sent in turn.",
     ),
 ]
 
@@ -188,20 +177,12 @@ REGISTRY: list[cfg.Opt] = [
         ],
         help="Where compute-agent and computectl find the service records.",
     ),
-    cfg.StrOpt(
-        "connection",
-        secret=True,
-        default="",
-        help="For compute-registry: the SQLAlchemy URL of the fleet's database, "
-        "mysql+pymysql://user:password@host/name.",
-    ),
     cfg.IntOpt(
         "service_down_time",
         default=60,
         mutable=True,
         min=2,
-        help="Seconds without a heartbeat after which a service counts as down. Set the same "
-        "value on all hosts.",
+        help="Seconds without a heartbeat after which a service is down; the same on all hosts.",
     ),
     cfg.IntOpt(
         "report_interval",
@@ -219,12 +200,6 @@ REGISTRY: list[cfg.Opt] = [
         "signs calls over the message bus, such as the output of openssl rand -hex 32; unsigned "
         "ones are refused. While it is replaced: the new and the old one, separated by a comma.",
     ),
-    cfg.BoolOpt(
-        "unsigned_calls",
-        default=False,
-        help="For compute-registry without a master_key: accept unsigned calls. Then anyone with "
-        "a credential of the broker can disable, force down and delete every host.",
-    ),
     cfg.StrOpt(
         "host_key",
         default="",
@@ -233,44 +208,15 @@ REGISTRY: list[cfg.Opt] = [
         help="For an agent: the key of its host, written by compute-registry --host-keys. "
         "The agent signs its calls with it and refuses unsigned calls.",
     ),
-    cfg.StrOpt(
-        "rest_bind",
-        default="127.0.0.1",
-        help="Address on which compute-registry serves os-services of the compute API over HTTP, "
-        "and a read-only page with all hosts for browsers, at /fleet.",
-    ),
-    cfg.PortOpt(
-        "rest_port",
-        default=0,
-        help="Port of the REST API and the page; 0 disables them. Nova's is 8774.",
-    ),
-    cfg.StrOpt(
-        "trusted_proxy",
-        help="Address of the TLS proxy in front of compute-registry. Its X-Forwarded-* headers "
-        "give the addresses of its clients. If it is not set, such headers are ignored.",
-    ),
-    cfg.StrOpt(
-        "auth_strategy",
-        default="keystone",
-        choices=[
-            ("keystone", "a token, by [keystone_authtoken] and the rules of [oslo_policy]"),
-            ("noauth", "every request is allowed; for tests and the loopback"),
-        ],
-        help="Authentication over HTTP.",
-    ),
 ]
 MONITORING: list[cfg.Opt] = [
-    cfg.StrOpt(
+    cfg.IPOpt(
         "listen",
         default="127.0.0.1",
         help="Loopback address of listen_port. Every user of this machine may read it; for "
         "other hosts, put a proxy with authentication in front.",
     ),
-    cfg.PortOpt(
-        "listen_port",
-        default=0,
-        help="Port of /metrics for Prometheus, /healthz and /readyz. 0: none.",
-    ),
+    cfg.PortOpt("listen_port", default=0, help="Port of /metrics, /healthz and /readyz. 0: none."),
     cfg.StrOpt(
         "textfile",
         help="File for node_exporter's textfile collector, with a name that ends in .prom. The "
@@ -278,21 +224,13 @@ MONITORING: list[cfg.Opt] = [
     ),
 ]
 COMMAND_LINE: list[cfg.Opt] = [
-    cfg.BoolOpt(
-        "once", default=False, help="Run one period, then exit: 0 if all was reported, 1 if not."
-    ),
+    cfg.BoolOpt("once", help="Run one period, then exit: 0 if all was reported, 1 if not."),
     cfg.BoolOpt(
         "check",
-        default=False,
         help="Check the configuration, the drivers, the provider files and Placement, print what "
         "would be used and every error, and exit: 0 without errors, else 2. Writes nothing.",
     ),
-    cfg.BoolOpt(
-        "dev",
-        default=False,
-        help="Start an embedded Placement (SQLite, in state_path), report to it and draw the "
-        "tree. For trials.",
-    ),
+    cfg.BoolOpt("dev", help="For trials: start a Placement in state_path, and draw the tree."),
 ]
 
 HOSTS_A_SECOND = 20
@@ -305,35 +243,20 @@ READY_WITHIN = 15.0
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """Return ``[(group, options)]``, for the sample configuration."""
-    return [
-        ("DEFAULT", DEFAULT),
-        ("compute", COMPUTE),
-        ("placement", PLACEMENT),
-        ("registry", REGISTRY),
-        ("monitoring", MONITORING),
-    ]
+    own = [("DEFAULT", DEFAULT), ("compute", COMPUTE), ("placement", PLACEMENT)]
+    return [*own, ("registry", REGISTRY), ("monitoring", MONITORING)]
 
 
 @dataclass(frozen=True, slots=True)
 class RegistrySettings:
-    """The options of [registry]; times in seconds; ``rest_port`` is 0 without REST."""
+    """The options of [registry] that several programs read; times in seconds."""
 
     access: str
-    connection: str
-    service_down_time: float
+    down_after: float
+    """Seconds without a heartbeat after which a service counts as down."""
     report_interval: float
-    rest_bind: str
-    rest_port: int
-    auth_strategy: str
-    trusted_proxy: str | None = None
     master_key: tuple[str, ...] = ()
     host_key: str = ""
-    unsigned_calls: bool = False
-
-    @property
-    def down_after(self) -> float:
-        """Seconds without a heartbeat after which a service counts as down."""
-        return self.service_down_time
 
 
 def registry_settings(conf: cfg.ConfigOpts) -> RegistrySettings:
@@ -344,8 +267,9 @@ def registry_settings(conf: cfg.ConfigOpts) -> RegistrySettings:
             f"[registry] report_interval ({group.report_interval}) has to be below "
             f"service_down_time ({group.service_down_time}), or no service counts as up"
         )
-    values = {field.name: group[field.name] for field in fields(RegistrySettings)}
-    return RegistrySettings(**values | {"master_key": tuple(filter(None, group.master_key))})
+    keys = tuple(filter(None, group.master_key))
+    times = group.service_down_time, group.report_interval
+    return RegistrySettings(group.access, *times, keys, group.host_key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,21 +292,16 @@ def monitoring_settings(conf: cfg.ConfigOpts) -> MonitoringSettings:
     :raises ValueError: an option has an invalid value, or prometheus-client is not installed.
     """
     group = conf.monitoring
-    try:
-        is_loopback = ip_address(group.listen).is_loopback
-    except ValueError:
-        is_loopback = False
-    if not is_loopback:
+    if not ip_address(group.listen).is_loopback:
         raise ValueError(
             f"[monitoring] listen is {group.listen!r}, and has to be a loopback address: 127.0.0.1"
         )
     textfile = Path(group.textfile) if group.textfile else None
-    if textfile is not None and not textfile.is_absolute():
+    if textfile is not None and not (textfile.is_absolute() and textfile.suffix == ".prom"):
         raise ValueError(
-            f"[monitoring] textfile is {group.textfile!r}, and has to be an absolute path"
+            f"[monitoring] textfile is {group.textfile!r}, and has to be an absolute path that "
+            "ends in .prom: node_exporter reads no other"
         )
-    if textfile is not None and textfile.suffix != ".prom":
-        raise ValueError("[monitoring] textfile has to end in .prom: node_exporter reads no other")
     found = MonitoringSettings(group.listen, group.listen_port, textfile)
     if found.is_on and (text := missing("metrics", "prometheus_client")):
         raise ValueError(f"[monitoring] {text}")
@@ -399,7 +318,6 @@ class Settings:
     interval: float | None
     first_within: float | None
     """``periodic_fuzzy_delay``, see :meth:`spread`."""
-    at_once: bool
     shutdown_within: float
     rules: Rules
     bulk_chunk: int
@@ -414,8 +332,6 @@ class Settings:
 
         ``hosts``: how many the registry has; ``None`` if unknown.
         """
-        if self.at_once:
-            return 0.0
         if self.first_within is not None:
             return self.first_within
         if hosts is not None and self.registry.access == "rpc":  # else it has this host only
@@ -432,13 +348,6 @@ def settings(conf: cfg.ConfigOpts) -> Settings:
     interval = None if seconds < 0 else float(seconds or schedule.PERIOD)
     if conf.registry.access == "rpc" and not conf.transport_url:
         raise ValueError("[registry] access = rpc needs transport_url")
-    records = registry_settings(conf)
-    if records.access == "direct" and records.connection:
-        raise ValueError(
-            "[registry] connection: only compute-registry opens a database; set [registry] access "
-            "= rpc and transport_url, or remove the option"
-        )
-    refresh = conf.compute.resource_provider_association_refresh
     if not conf.state_path:
         raise ValueError("state_path is empty: set a directory, or leave the option out")
     if not conf.host.strip():
@@ -451,30 +360,30 @@ def settings(conf: cfg.ConfigOpts) -> Settings:
         raise ValueError(
             f"compute_driver = {', '.join(conf.compute_driver)}: name each driver once"
         )
+    compute = conf.compute
     return Settings(
         host=conf.host,
         state_path=Path(conf.state_path).absolute(),
         drivers=tuple(conf.compute_driver),
         interval=interval,
-        at_once=conf.dev,
-        first_within=conf.periodic_fuzzy_delay,
+        first_within=0.0 if conf.dev else conf.periodic_fuzzy_delay,
         shutdown_within=float(conf.graceful_shutdown_timeout),
         rules=Rules(
-            owner_traits=tuple(conf.compute.owner_trait),
-            images_excluded=frozenset(conf.compute.image_type_exclude_list),
-            verify_every=float(refresh) if refresh else None,
-            audit_every=float(conf.compute.audit_interval) or None,
-            reshape_when_running=conf.compute.reshape_when_running,
+            owner_traits=tuple(compute.owner_trait),
+            images_excluded=frozenset(compute.image_type_exclude_list),
+            verify_every=float(compute.resource_provider_association_refresh) or None,
+            audit_every=float(compute.audit_interval) or None,
+            reshape_when_running=compute.reshape_when_running,
             at_once=conf.placement.max_concurrency,
-            nodes_at_once=conf.compute.max_concurrent_nodes,
-            remove_after=_seconds(conf.compute.vanished_node_delay),
-            attached=conf.compute.root_provider == "attach",
-            remove_child_after=_seconds(conf.compute.removed_child_delay),
+            nodes_at_once=compute.max_concurrent_nodes,
+            remove_after=_seconds(compute.vanished_node_delay),
+            attached=compute.root_provider == "attach",
+            remove_child_after=_seconds(compute.removed_child_delay),
             period=interval or schedule.PERIOD,
         ),
-        bulk_chunk=conf.compute.bulk_inventory_writes,
-        registry=records,
-        provider_config=Path(conf.compute.provider_config_location),
+        bulk_chunk=compute.bulk_inventory_writes,
+        registry=registry_settings(conf),
+        provider_config=Path(compute.provider_config_location),
         transport_url=conf.transport_url,
         exchange=conf.control_exchange,
         monitoring=monitoring_settings(conf),

@@ -112,24 +112,21 @@ def update_timeout(adapter: ksa_adapter.Adapter, conf: Any) -> None:
 
 def _session_options(*, mutable: bool) -> list[Any]:
     options: list[Any] = loading.get_session_conf_options()
-    for option in options:
-        option.mutable = mutable and option.dest == "timeout"
-        if option.dest == "timeout":
-            option.type.min = 0
-            option.help = (
-                "Seconds to wait for an answer of Placement or Keystone. If not set, or 0, it is "
-                "60, and 300 for the agent: a busy Placement carries out what it has accepted, and "
-                "requests that hosts give up and send again add to its load."
-            )
+    timeout = next(each for each in options if each.dest == "timeout")
+    timeout.mutable, timeout.type.min = mutable, 0
+    timeout.help = (
+        "Seconds to wait for an answer of Placement or Keystone. Not set, or 0: 60, and 300 for "
+        "the agent, since requests that are given up and sent again add to the load."
+    )
     return options
 
 
-def list_opts() -> list[tuple[str, list[Any]]]:
+def list_opts(*, mutable: bool = True) -> list[tuple[str, list[Any]]]:
     """Return the options that :func:`register_opts` registers, for oslo.config's generator."""
     options = [
         *loading.get_auth_common_conf_options(),
         *loading.get_auth_plugin_conf_options("password"),
-        *_session_options(mutable=True),
+        *_session_options(mutable=mutable),
         *loading.get_adapter_conf_options(include_deprecated=False),
     ]
     return [(GROUP, options)]

@@ -72,10 +72,11 @@ class Service:
 
     def silence(self, seconds: float, since: float = 0.0) -> Condition | None:
         """Return ``SILENCE`` if Placement has not answered for ``seconds``; see :meth:`hanging`."""
-        for began in list(self.nodes.breaker.waiting.values()):
-            if time.monotonic() - max(began, since) >= seconds:
-                return SILENCE
-        return None
+        last = time.monotonic() - seconds
+        waits = any(
+            max(began, since) <= last for began in list(self.nodes.breaker.waiting.values())
+        )
+        return SILENCE if waits else None
 
     def hanging(self, since: float, seconds: float) -> str | None:
         """Return a text that names a call of a driver or to Placement that hangs, or ``None``.
@@ -143,12 +144,8 @@ class Service:
             try:
                 loaded.call(Switched.set_host_enabled, not disabled)
             except (Exception, SystemExit) as err:  # noqa: BLE001  the agent lives on
-                LOG.warning(
-                    "Driver %s: set_host_enabled(%s) failed, retrying next period: %s",
-                    loaded.name,
-                    not disabled,
-                    error_text(err),
-                )
+                text = "Driver %s: set_host_enabled(%s) failed, retrying next period: %s"
+                LOG.warning(text, loaded.name, not disabled, error_text(err))
             else:
                 self._enabled[loaded.name] = not disabled
 
@@ -216,9 +213,8 @@ def close_driver(loaded: LoadedDriver, host: str) -> None:
     try:
         loaded.call(Lifecycle.cleanup_host, host)
     except DriverHangs as err:
-        LOG.warning(
-            "Driver %s: cleanup_host did not return, not waiting for it: %s", loaded.name, err
-        )
+        text = "Driver %s: cleanup_host did not return, not waiting for it: %s"
+        LOG.warning(text, loaded.name, err)
     except (Exception, SystemExit):
         LOG.exception("Driver %s: cleanup_host failed", loaded.name)
 

@@ -105,7 +105,7 @@ def _host(client: RegistryClient, directory: Path, number: int) -> Heartbeat:
         place.name,
         f"{place.name} (boot {root}, /var/lib/compute-agent)",
         lambda: (root,),
-        HostStatus(status_document(place), Loop(lambda: None), lambda *_: ()),
+        HostStatus(status_document(place), Loop(), lambda *_: ()),
         lambda: VERSION_6,
     )
 

@@ -9,11 +9,13 @@ from oslo_config import cfg
 from agent import placement
 from agent.bus.signing import host_key
 from agent.config import ConfigError, check_values, mutate, parse, refuse_unknown
-from agent.opts import DEFAULT, MONITORING, REGISTRY, monitoring_settings, registry_settings
+from agent.opts import DEFAULT, MONITORING, REGISTRY, monitoring_settings
 from agent.registry.checks import is_host
 from agent.reporting import logs
 from agent.state.files import describe_error, replace
 from compute_registry.broker_users import commands
+from compute_registry.opts import REGISTRY as OWN
+from compute_registry.opts import server_settings
 
 PROG = "compute-registry"
 SHARED = frozenset({"transport_url", "control_exchange"})
@@ -55,7 +57,11 @@ COMMAND_LINE: list[cfg.Opt] = [
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """Return ``[(group, options)]``, for the sample configuration."""
-    return [("registry", REGISTRY), ("audit", AUDIT), ("monitoring", MONITORING)]
+    return [*_own_opts(), *placement.list_opts(mutable=False)]
+
+
+def _own_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    return [("registry", [*REGISTRY, *OWN]), ("audit", AUDIT), ("monitoring", MONITORING)]
 
 
 def load_config(
@@ -68,7 +74,7 @@ def load_config(
     :raises ConfigError: they can't be used.
     """
     conf = cfg.ConfigOpts()
-    for group, options in list_opts():
+    for group, options in _own_opts():
         conf.register_opts(options, group)
     conf.register_opts([option for option in DEFAULT if option.name in SHARED])
     placement.register_opts(conf, mutable=False)
@@ -77,7 +83,7 @@ def load_config(
     try:
         parse(conf, args, prog=PROG)
         check_values(conf)
-        registry_settings(conf)
+        server_settings(conf)
         monitoring_settings(conf)
         refuse_unknown(conf, unchecked={"DEFAULT"})  # the file may be that of an agent, too
     except (ConfigError, ValueError) as err:
@@ -112,7 +118,7 @@ def for_hosts(conf: cfg.ConfigOpts, hosts: Sequence[str]) -> Iterable[str | Path
     if conf.host_keys is None:
         vhost = unquote(urlsplit(conf.transport_url).path.removeprefix("/"))
         return commands(hosts, conf.control_exchange, vhost or "/")
-    master_keys, paths = registry_settings(conf).master_key, []
+    master_keys, paths = server_settings(conf).master_key, []
     if not master_keys:
         raise ConfigError("[registry] master_key is not set: it is needed for host keys")
     try:

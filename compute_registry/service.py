@@ -24,7 +24,7 @@ from agent.bus.server import RpcServer
 from agent.bus.signing import Operator
 from agent.config import ConfigError, files_of, hide_secrets, located, open_secrets
 from agent.errors import MessagingError, RegistryError, RegistryUnavailable
-from agent.opts import RegistrySettings, monitoring_settings, registry_settings
+from agent.opts import monitoring_settings
 from agent.registry import wire
 from agent.registry.control import Control
 from agent.reporting import guru, logs
@@ -35,6 +35,7 @@ from compute_registry import config
 from compute_registry.database.fleet_database import FleetDatabase
 from compute_registry.endpoint import RegistryEndpoint, RegistryPermissions
 from compute_registry.heartbeats import ECHO_TIMEOUT, Echo, Heartbeats
+from compute_registry.opts import ServerSettings, server_settings
 from compute_registry.store import SqlRegistry
 from compute_registry.web import application, listen
 
@@ -77,7 +78,7 @@ def main(args: Sequence[str] | None = None) -> None:
         hide_secrets(conf)
         logs.limit_repeats(*REPEATING)
         LOG.info("%s %s", config.PROG, version())
-        systemd, settings = Systemd.from_environment(), registry_settings(conf)
+        systemd, settings = Systemd.from_environment(), server_settings(conf)
         process = _Process(conf, arguments, settings, stop, systemd)
         signal.signal(signal.SIGHUP, lambda *_: process.reload_requested.set())
         signal.signal(signal.SIGUSR2, lambda _, frame: guru.dump(conf, frame))
@@ -101,7 +102,7 @@ class _Process:
     conf: Any
     args: Sequence[str]
     """The arguments of the command line."""
-    settings: RegistrySettings
+    settings: ServerSettings
     stop: threading.Event
     systemd: Systemd
     monitoring: "RegistryMonitoring | None" = None
@@ -150,7 +151,7 @@ class _Process:
         self.systemd.reloading()
         try:
             config.read_again(self.conf, self.args)
-            settings = registry_settings(self.conf)
+            settings = server_settings(self.conf)
             for part in (self.store, self.control):
                 if part is not None:
                     part.down_after = settings.down_after
@@ -241,7 +242,7 @@ class _Process:
         stack.callback(server.close)
 
 
-def _operator(settings: RegistrySettings) -> Operator | None:
+def _operator(settings: ServerSettings) -> Operator | None:
     """Return the holder of the master keys; ``None``: calls are not signed.
 
     :raises ConfigError: neither master_key nor unsigned_calls is set.

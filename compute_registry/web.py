@@ -14,11 +14,11 @@ from werkzeug.exceptions import HTTPException
 
 from agent.config import ConfigError
 from agent.errors import RegistryError
-from agent.opts import RegistrySettings
 from agent.placement import adapter_from_conf
 from agent.registry.control import Control
 from agent.reporting.condition import with_agents_step
 from compute_registry.keystone import TokenChecks, keystone_login
+from compute_registry.opts import ServerSettings
 from compute_registry.page.blueprint import add_page, error_page, is_page
 from compute_registry.page.trees import PlacementReads
 from compute_registry.rest.blueprint import add_api, http_error, json_error
@@ -42,7 +42,7 @@ class RequestIds(RequestId):
     compat_headers = ["X-Compute-Request-ID"]  # noqa: RUF012  a list in the base class
 
 
-def application(control: Control, conf: Any, settings: RegistrySettings) -> Flask:
+def application(control: Control, conf: Any, settings: ServerSettings) -> Flask:
     """Return the API and the page behind ``[registry] auth_strategy``.
 
     :raises ConfigError: policy, audit map or [placement] can't be used.
@@ -130,7 +130,7 @@ def with_audit(application: WSGIApplication, conf: Any) -> WSGIApplication:
     return audited
 
 
-def listen(application: WSGIApplication, settings: RegistrySettings) -> Any:
+def listen(application: WSGIApplication, settings: ServerSettings) -> Any:
     """Return a server that listens; it answers once ``run`` is called.
 
     :raises ConfigError: the address or the port can't be used.

@@ -31,7 +31,7 @@ from agent.errors import (
     RemoteFault,
     TransportUnavailable,
 )
-from agent.loop import in_slot
+from agent.loop import in_thread
 
 backend.init_backend(backend.BackendType.THREADING)
 
@@ -131,13 +131,14 @@ class RpcClient:
                 return client.call(sent, method, **arguments)
             return send(self.transport, client, sent, method, arguments)
 
-        try:
-            work = partial(self._call, over, server, f"{method} on {to}")
-            called = in_slot(self.slots, work, f"call {to}")
-        except RuntimeError as err:
-            raise TransportUnavailable(f"{method}: no thread for the call: {err}") from err
-        if called is None:
+        if not self.slots.acquire(blocking=False):
             raise TransportUnavailable("too many calls have no answer yet: is the broker up?")
+        try:
+            called = in_thread(partial(self._call, over, server, f"{method} on {to}"), f"call {to}")
+        except RuntimeError as err:
+            self.slots.release()
+            raise TransportUnavailable(f"{method}: no thread for the call: {err}") from err
+        called.add_done_callback(lambda _: self.slots.release())
         try:
             answer = called.result(self.timeout + GRACE)
         except (TimeoutError, TransportUnavailable) as err:
@@ -151,9 +152,9 @@ class RpcClient:
         return self.open_answer(to, sent, answer)
 
     def _call(self, over: Callable[[Any], Any], server: str | None, to: str) -> Any:
-        options = {"timeout": self.timeout, "call_monitor_timeout": self.monitor}
         client = oslo_messaging.get_rpc_client(self.transport, self.target, retry=RETRIES)
-        called = client.prepare(**({"server": server} if server else {}), **options)
+        times = {"timeout": self.timeout, "call_monitor_timeout": self.monitor}
+        called = client.prepare(server=server, **times)
         if not self.reached.is_set():
             self._reach(client, to)
         began = time.monotonic()

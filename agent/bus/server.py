@@ -162,7 +162,7 @@ class _Dispatcher(messaging.dispatcher.RPCDispatcher):  # type: ignore[misc]  # 
         try:
             method = self._method(message)
             try:
-                _signature(method).bind({}, **arguments)
+                _SIGNATURE_OF(method).bind({}, **arguments)
             except TypeError as err:
                 raise _WrongArguments(f"{name}: {err}") from err
             if self.rpc.permit is not None:
@@ -209,8 +209,8 @@ class _Dispatcher(messaging.dispatcher.RPCDispatcher):  # type: ignore[misc]  # 
         compatible = [
             endpoint
             for endpoint in self.endpoints
-            if message.get("namespace") in endpoint.target.accepted_namespaces
-            and _serves(endpoint.target.version, version)
+            if self._is_namespace(endpoint.target, message.get("namespace"))
+            and self._is_compatible(endpoint.target, version)
         ]
         for endpoint in compatible:
             method = getattr(endpoint, name, None)
@@ -221,26 +221,13 @@ class _Dispatcher(messaging.dispatcher.RPCDispatcher):  # type: ignore[misc]  # 
         raise messaging.dispatcher.UnsupportedVersion(version, method=name)
 
 
-def _serves(own: str, wanted: str) -> bool:
-    """Return whether an endpoint of a version answers calls of another one."""
-    major, *minor = map(int, own.split("."))
-    wanted_major, *least = map(int, wanted.split("."))
-    return major == wanted_major and [*minor, 0] >= least
-
-
-@lru_cache(64)
-def _signature(method: Any) -> inspect.Signature:
-    return inspect.signature(method)
+_SIGNATURE_OF = lru_cache(64)(inspect.signature)
 
 
 class _WrongArguments(MessagingError, TypeError):
     """A method was called with arguments that it does not have."""
 
 
-_WRONG_CALLS = (
-    messaging.dispatcher.RPCDispatcherError,
-    ValueError,
-    _WrongArguments,
-    NotPermitted,
-)
+_OF_OSLO = messaging.dispatcher.RPCDispatcherError
+_WRONG_CALLS = (_OF_OSLO, ValueError, _WrongArguments, NotPermitted)
 """Errors that the caller caused."""

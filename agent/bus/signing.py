@@ -84,10 +84,7 @@ class Operator:
         return value
 
     def _keys(self, host: str) -> list[str]:
-        return [
-            host_key(master, host) if host else _hmac(master, "operator")
-            for master in self.master_keys
-        ]
+        return [host_key(it, host) if host else _hmac(it, "operator") for it in self.master_keys]
 
 
 def signed_answer(key: str, context: Values, answer: Any) -> dict[str, Any]:
@@ -101,10 +98,8 @@ def is_signed(key: str, to: str, method: str, arguments: Values, context: Values
     if not isinstance(signatures, list):
         return False
     valid = _signature(key, to, method, arguments, context)
-    return any(
-        isinstance(signature, str) and signature.isascii() and hmac.compare_digest(signature, valid)
-        for signature in signatures
-    )
+    texts = [each for each in signatures if isinstance(each, str) and each.isascii()]
+    return any(hmac.compare_digest(each, valid) for each in texts)
 
 
 def _signature(key: str, to: str, method: str, arguments: Values, context: Values) -> str:

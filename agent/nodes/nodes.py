@@ -9,7 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from agent.nodes.foreign_roots import ForeignRoots
-from agent.nodes.identity import COPIED, IdentityError, NodeTable, RootTaken
+from agent.nodes.identity import COPIED, IdentityError, NodeTable, RootTaken, saved_compute_id
+from agent.nodes.identity import compute_id as own_compute_id
 from agent.nodes.vanished import Vanished
 from agent.opts import Settings
 from agent.ownership.policy import DISABLED
@@ -86,12 +87,18 @@ class Nodes:
         settings: Settings,
         drivers: Sequence[LoadedDriver],
         api: API,
-        compute_id: str,
+        compute_id: str | None = None,
         *,
         writing: bool = True,
     ) -> "Nodes":
-        """Return the nodes of the drivers; provider files are not read yet."""
+        """Return the nodes of the drivers; provider files are not read yet.
+
+        ``compute_id``: by default that of the state directory, which is created there if this agent
+        owns its roots.
+        """
         path = settings.state_path
+        if compute_id is None:
+            compute_id = (saved_compute_id if settings.rules.attached else own_compute_id)(path)
         files = ProviderFiles.from_location(settings.provider_config, path, writing=writing)
         return cls(
             compute_id,

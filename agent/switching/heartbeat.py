@@ -4,6 +4,10 @@ They run in a thread of their own, since the registry may answer late or not at 
 this host keeps its last known status.  Over RPC most of them report nothing new, and are not
 answered.  How many have to be answered does not depend on whether the registry answers: after an
 outage they are as few as ever.
+
+Whether this host follows its record is chosen once: a :class:`Heartbeat` only reports, as in attach
+mode, where Nova's service has the status; a :class:`FollowingHeartbeat` makes record and status
+agree.
 """
 
 from __future__ import annotations
@@ -17,13 +21,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import ClassVar
 
 from agent import version
 from agent.errors import Changed, HostTaken, RegistryError, UnknownHost
 from agent.registry.checks import LONGEST, Report, StatusChange, degraded_text
 from agent.registry.record import DOWN_AFTER, Registry, ServiceRecord, rivals
 from agent.switching.host_status import HostStatus
-from agent.switching.machine import ServiceStatus, Verdict, verdict
+from agent.switching.machine import Verdict, change_of, is_made, verdict
 from agent.threads import keep_running
 from reportclient.plain_text import error_text
 
@@ -40,23 +45,19 @@ FEWEST_UNANSWERED, MOST_UNANSWERED = 4, 12
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
-WARNINGS = {
-    Verdict.RECORD_CHANGED: "The service record was changed later than this host's status, "
-    "which is replaced: %s",
-    Verdict.STATUS_IS_LATER: "The registry has an older record than before (%s), perhaps "
-    "from a backup: this host's own status is written into the record",
-}
-"""Log lines for verdicts, with the record's status."""
-
-
 Reported = tuple[str | None, tuple[str, ...]]
 """RPC version and roots: what is new in them is reported at once."""
 
 
 @dataclass(slots=True)
 class Heartbeat:
-    """Heartbeats of one host; ``roots`` returns the UUIDs of its root providers."""
+    """Heartbeats of one host that follow no record.
 
+    ``roots`` returns the UUIDs of its root providers.
+    """
+
+    attached: ClassVar[bool] = True
+    """Whether the service is nova-compute's."""
     connect: Callable[[], Registry]
     """Returns the registry."""
     host: str
@@ -68,8 +69,6 @@ class Heartbeat:
     degraded: Callable[[], Iterable[str]] = tuple
     """Returns what does not work on this host, a text for each condition."""
     every: float = 10.0
-    attached: bool = False
-    """Whether the service is nova-compute's: then the record decides nothing here."""
     run: Callable[[Callable[[], None], str, threading.Event], object] = keep_running
     """Runs a function in a thread of this name until an event."""
     answered: threading.Event = field(default_factory=threading.Event)
@@ -94,8 +93,6 @@ class Heartbeat:
     """When another agent with this name can't be an earlier one of this host any more."""
     _unanswered: int = 0
     """How many heartbeats need no answer yet, if nothing changes."""
-    _tried: tuple[int, bool, str | None] | None = None
-    """Version, status and reason that the record has if this agent's last write succeeded."""
     _ended: threading.Event = field(default_factory=threading.Event)
 
     def start(self) -> None:
@@ -113,17 +110,7 @@ class Heartbeat:
         self.wake.set()
 
     def read_once(self) -> None:
-        """Read the record without sending a heartbeat.  Never raises."""
-        if self.attached:
-            return
-        expected = self.status.current
-        try:
-            with suppress(UnknownHost):
-                record = self.connect().get_service(self.host)
-                if verdict(expected, record) in (Verdict.RECORD, Verdict.RECORD_CHANGED):
-                    self.status.adopt(record, expected)
-        except RegistryError as err:
-            self._is_lost(err)
+        """Read the record without sending a heartbeat, if this host follows it.  Never raises."""
 
     def denied_of(self, roots: Collection[str]) -> Mapping[str, str] | None:
         """Return why this host may not write to these roots, by UUID; ``None``: nobody knows.
@@ -136,10 +123,9 @@ class Heartbeat:
             report = Report(self.host, self.address, roots=tuple(asked))
             try:
                 now = rivals(self.connect().holders(report), report, self.down_after)
+                self.denied = {**self.denied, **dict.fromkeys(asked, ""), **now}
             except RegistryError as err:
                 self._is_lost(err)
-            else:
-                self.denied = {**self.denied, **dict.fromkeys(asked, ""), **now}
         if not asked <= self.denied.keys():
             return None
         return {root: self.denied[root] for root in asked if self.denied[root]}
@@ -148,14 +134,12 @@ class Heartbeat:
         """Send a heartbeat and act on its answer.  Never raises."""
         began = time.monotonic()
         try:
-            answered = self._exchange()
+            if self._exchange(self.connect()):
+                self._note_answer()
         except HostTaken as err:
             self._note_conflict(str(err), began)
         except Exception as err:  # noqa: BLE001  such as one of a driver that names the roots
             self._is_lost(err)
-        else:
-            if answered:
-                self._note_answer()
         error = self.name_conflict or self.status.registry_lost
         self.on_done(time.monotonic() - began, error)
 
@@ -188,76 +172,36 @@ class Heartbeat:
             # Random, so that hosts that were started together spread out.
             self.wake.wait(self.every * random.uniform(EARLIEST_BEAT, LATEST_BEAT))
 
-    def _exchange(self) -> bool:
-        """Send heartbeats until record and status agree, or ``ROUNDS`` are over.
+    def _exchange(self, registry: Registry) -> bool:
+        """Send a heartbeat; return whether the registry answered."""
+        return self._send(registry) is not None
 
-        Return whether the registry answered.
-        """
-        registry = self.connect()
-        for _ in range(ROUNDS):
-            expected = self.status.current
-            reported = (self.rpc_version(), tuple(self.roots()))
-            record = self._send(registry, reported)
-            if record is None:
-                return False
-            self.hosts, self._reported = record.hosts, reported
-            self.granted = frozenset(record.roots)
-            if self.attached:
-                return True
-            if self.status.current is not expected:
-                continue  # an RPC call came meanwhile, maybe with a later record
-            if self._tried == (record.version, record.disabled, record.disabled_reason):
-                # This agent wrote it; the reply was lost, or arrived after a later call.
-                expected = self.status.acknowledge(record.version)
-            decided = verdict(expected, record)
-            if decided in WARNINGS:
-                LOG.warning(WARNINGS[decided], record.status)
-            with suppress(Changed):
-                if decided in (Verdict.STATUS, Verdict.STATUS_IS_LATER):
-                    record = self._write(registry, expected, record.version)
-                if self.status.adopt(record, expected):
-                    self._tried = None  # a later record may have the same values
-                    return True
-        LOG.debug("Status and record changed in each try; retrying at the next heartbeat")
-        return True
-
-    def _write(self, registry: Registry, status: ServiceStatus, version: int) -> ServiceRecord:
-        self._tried = new, disabled, reason = version + 1, bool(status.disabled), status.reason
-        versions = {"expected_version": version, "new_version": new}
-        change = StatusChange(self.host, disabled=disabled, reason=reason, **versions)
-        return registry.set_status(change)
-
-    def _send(self, registry: Registry, reported: Reported) -> ServiceRecord | None:
-        """Send a heartbeat; ``None``: its answer is not awaited."""
-        report = Report(
-            self.host,
-            self.address,
-            *reported,
-            attached=self.attached,
-            agent_version=version(),
-            degraded=degraded_text(self.degraded()),
-            known_version=self._known_version(reported),
-        )
-        try:
-            return registry.heartbeat(report)
-        except Changed:  # the agent with this name was at another address, and is down
-            last = registry.get_service(self.host).last_seen
-            replaces = last.isoformat() if last is not None else ""
-            return registry.heartbeat(replace(report, replaces=replaces))
-
-    def _known_version(self, reported: Reported) -> int | None:
-        """Return the version of the record that is known, ``None`` if an answer is needed."""
+    def _send(self, registry: Registry) -> ServiceRecord | None:
+        """Send a heartbeat; return the host's record, ``None``: it is not awaited."""
+        reported = (self.rpc_version(), tuple(self.roots()))
         # Another record may give up a root at any time, as that of a renamed host's old name does.
         news = reported != self._reported or not self.granted.issuperset(reported[1])
-        self._unanswered -= 1
+        known, self._unanswered = None, self._unanswered - 1
         if self._unanswered < 0:
             self._unanswered = random.randint(FEWEST_UNANSWERED, MOST_UNANSWERED)
         elif not news and self.name_conflict is None:
-            if self.attached:
-                return 0
-            if self.status.registered.is_set():
-                return self.status.current.record_version
-        return None
+            known = self._known_version()
+        about = self.attached, version(), degraded_text(self.degraded())
+        report = Report(self.host, self.address, *(reported + about), known_version=known)
+        try:
+            record = registry.heartbeat(report)
+        except Changed:  # the agent with this name was at another address, and is down
+            last = registry.get_service(self.host).last_seen
+            replaces = last.isoformat() if last is not None else ""
+            record = registry.heartbeat(replace(report, replaces=replaces))
+        if record is not None:
+            self.hosts, self._reported = record.hosts, reported
+            self.granted = frozenset(record.roots)
+        return record
+
+    def _known_version(self) -> int | None:
+        """Return the version of the record that is known, ``None`` if it has to be read."""
+        return 0
 
     def _is_lost(self, err: Exception) -> None:
         before, self.status.registry_lost = self.status.registry_lost, error_text(err)
@@ -266,6 +210,58 @@ class Heartbeat:
         elif before is None:
             text = "The registry does not answer, this host keeps its last known status: %s"
             LOG.warning(text, err)
+
+
+@dataclass(slots=True)
+class FollowingHeartbeat(Heartbeat):
+    """Heartbeats of a host whose record and status follow each other."""
+
+    attached = False
+    _tried: StatusChange | None = None
+    """The last change of the record by this agent, until an answer has shown whether it was made.
+    """
+
+    def read_once(self) -> None:
+        """Read the record without sending a heartbeat.  Never raises."""
+        expected = self.status.current
+        try:
+            with suppress(UnknownHost):
+                record = self.connect().get_service(self.host)
+                if verdict(expected, record) in (Verdict.RECORD, Verdict.RECORD_CHANGED):
+                    self.status.adopt(record, expected)
+        except RegistryError as err:
+            self._is_lost(err)
+
+    def _exchange(self, registry: Registry) -> bool:
+        """Send heartbeats until record and status agree, or ``ROUNDS`` are over.
+
+        Return whether the registry answered.
+        """
+        for _ in range(ROUNDS):
+            expected = self.status.current
+            record = self._send(registry)
+            if record is None:
+                return False
+            if self.status.current is not expected:
+                continue  # an RPC call came meanwhile, maybe with a later record
+            if self._tried is not None and is_made(self._tried, record):
+                # The reply was lost, or arrived after a later call.
+                expected = self.status.acknowledge(record.version)
+            decided = verdict(expected, record)
+            if decided in (Verdict.RECORD_CHANGED, Verdict.STATUS_IS_LATER):
+                LOG.warning(decided.value, record.status)
+            with suppress(Changed):
+                if decided in (Verdict.STATUS, Verdict.STATUS_IS_LATER):
+                    self._tried = change = change_of(self.host, expected, record)
+                    record = registry.set_status(change)
+                if self.status.adopt(record, expected):
+                    self._tried = None  # a later record may have the same values
+                    return True
+        LOG.debug("Status and record changed in each try; retrying at the next heartbeat")
+        return True
+
+    def _known_version(self) -> int | None:
+        return self.status.current.record_version if self.status.registered.is_set() else None
 
 
 def agent_address(state_path: Path, *, root: Path = Path("/")) -> str:

@@ -129,7 +129,7 @@ class HostStatus:
     on_period: Callable[[], object] = lambda: None
     """Called in the loop's thread after each period."""
     _tries: int = 0
-    _retry_is_set: bool = False
+    """Number of retries of writing the trait that failed in a row."""
 
     @property
     def disabled(self) -> bool | None:
@@ -266,8 +266,7 @@ class HostStatus:
             self.registered.clear()
             self.on_decided()
         if Effect.WRITE_SPREAD in effects:
-            wait = random.uniform(0, self.spread())
-            self.loop.post(lambda: self.loop.later(wait, self._write_trait))
+            self.loop.later(random.uniform(0, self.spread()), self._write_trait)
         if Effect.WRITE in effects:
             return self.loop.submit(self._write_trait)
         written = Future[list[Report]]()
@@ -275,38 +274,32 @@ class HostStatus:
         return written
 
     def _write_trait(self, *, again: bool = False) -> list[Report]:
-        """In the loop's thread."""
+        """Set or remove the trait, in the loop's thread; if that fails, retry after a pause.
+
+        It is random, with a limit that doubles each time: hosts that failed together spread out.
+        """
         disabled = self.current.disabled
         if disabled is None:
             return []
         reports = list(self.write(disabled, again))
         self._note_written(reports)
-        if self.waiting is not None and not self._retry_is_set:
-            self._retry_is_set = True
-            self.loop.later(self.next_pause(), self._retry)
+        if self.waiting is not None:
+            self._tries = self._tries + 1 if again else 0
+            pause = random.uniform(0, doubled(FIRST_RETRY, self._tries, LONGEST_RETRY))
+            self.loop.later(pause, self._retry)
         self.on_written(reports)
         return reports
 
     def _note_written(self, reports: Sequence[Report]) -> None:
         kinds = (*ENDED, WRITE, DRIVERS)  # these may have kept it from being written
-        errors = (it for each in reports for it in each.conditions if it.severity is Severity.ERROR)
-        failed = (it for it in errors if it.kind in kinds)
+        found = [it for each in reports for it in each.conditions if it.kind in kinds]
+        failed = (it for it in found if it.severity is Severity.ERROR)
         why = min(failed, key=lambda it: kinds.index(it.kind), default=None)
         self.waiting = None
         if why is not None:
             text = f"COMPUTE_STATUS_DISABLED is not written yet: {why.text}"
             self.waiting = Condition(text, why.next_step, "trait")
-        self._tries = self._tries if why else 0
-
-    def next_pause(self) -> float:
-        """Return the seconds until the next try: random, with a limit that doubles each time.
-
-        So hosts that failed together spread out.
-        """
-        self._tries += 1
-        return random.uniform(0, doubled(FIRST_RETRY, self._tries - 1, LONGEST_RETRY))
 
     def _retry(self) -> None:
-        self._retry_is_set = False
         if self.waiting is not None:
             self._write_trait(again=True)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, Flag, auto
 
-from agent.registry.checks import AUTO
+from agent.registry.checks import AUTO, StatusChange
 from agent.registry.record import ServiceRecord
 
 UNTOUCHED = 1
@@ -154,12 +154,17 @@ def after_record(status: ServiceStatus, record: ServiceRecord) -> Step:
 
 
 class Verdict(Enum):
-    """Whether the registry's record or this agent's status holds."""
+    """Whether the registry's record or this agent's status holds; two values are log lines."""
 
     RECORD = "the record holds"
-    RECORD_CHANGED = "the record holds: it was changed after the decision of this agent"
+    RECORD_CHANGED = (
+        "The service record was changed later than this host's status, which is replaced: %s"
+    )
     STATUS = "the status of this agent is written to the record"
-    STATUS_IS_LATER = "the same, since the record is older"
+    STATUS_IS_LATER = (
+        "The registry has an older record than before (%s), perhaps from a backup: "
+        "this host's own status is written into the record"
+    )
 
 
 def verdict(status: ServiceStatus, record: ServiceRecord) -> Verdict:
@@ -182,3 +187,15 @@ def verdict(status: ServiceStatus, record: ServiceRecord) -> Verdict:
     if record.version != known and (known is not None or (status.by_program and by_operator)):
         return Verdict.RECORD_CHANGED
     return Verdict.STATUS
+
+
+def change_of(host: str, status: ServiceStatus, record: ServiceRecord) -> StatusChange:
+    """Return the change that writes this agent's status into the record."""
+    versions = {"expected_version": record.version, "new_version": record.version + 1}
+    return StatusChange(host, disabled=bool(status.disabled), reason=status.reason, **versions)
+
+
+def is_made(change: StatusChange, record: ServiceRecord) -> bool:
+    """Return whether the record is that after a change by this agent, whose reply was lost."""
+    made = change.new_version, change.disabled, change.reason
+    return made == (record.version, record.disabled, record.disabled_reason)

@@ -46,9 +46,8 @@ class ComputeEndpoint:
         reason = f" ({why})" if (why := reason_of(context)) else ""
         verb, caller = "enable" if enabled else "disable", Caller.from_context(context)
         LOG.info("RPC call to %s this host%s, %s", verb, reason, caller)
-        version = context.get(RECORD_VERSION)
-        if not isinstance(version, int) or isinstance(version, bool):
-            version = None
+        sent = context.get(RECORD_VERSION)
+        version = None if isinstance(sent, bool) or not isinstance(sent, int) else sent
         event = Event.ENABLE if enabled else Event.DISABLE
         if version is None and context.get(WAITED):
             why = "it waited in the queue while the agent did not listen"

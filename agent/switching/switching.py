@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -14,15 +14,19 @@ from agent.registry.record import Registry
 from agent.reporting.condition import BROKER, HYPERVISOR, REGISTRY, Condition
 from agent.reporting.status import NO_RPC, SERVING, WAITING, ServiceFacts
 from agent.service import Service
-from agent.switching.heartbeat import Heartbeat, agent_address
+from agent.switching.heartbeat import FollowingHeartbeat, Heartbeat, agent_address
 from agent.switching.host_status import VERSION_6, HostStatus
 from agent.switching.hypervisor import Hypervisor
+from drivers.loaded import LoadedDriver
 
 if TYPE_CHECKING:
     from agent.bus.server import RpcServer
 
 LOG = logging.getLogger("compute_agent.registry")
 
+ATTACHED = "Attach mode: nova-compute answers RPC calls to this host, this agent does not"
+NO_BUS = "transport_url is not set: no RPC"
+"""Why an agent has no RPC server."""
 STATUS_WITHIN = 5.0
 """Seconds that the first period waits for the registry; then the saved status holds."""
 
@@ -39,8 +43,11 @@ class Switching:
     heartbeat: Heartbeat
     service: Service
     connect: Callable[[RegistrySettings], Registry]
+    watched: Sequence[LoadedDriver]
+    """The drivers whose lost hypervisors disable this host."""
+    no_server: str
+    """Why ``server`` is ``None``, if it is."""
     server: RpcServer | None = None
-    """``None`` without a message bus."""
     on_facts: Callable[[], object] = lambda: None
     """Called in the loop's thread when the facts have changed between periods."""
     _facts: ServiceFacts | None = None
@@ -64,23 +71,20 @@ class Switching:
         if not self.status.alone:
             self.heartbeat.start()
             if not self.heartbeat.answered.wait(STATUS_WITHIN):
-                LOG.warning(
-                    "Starting without an answer of the registry, with the last known status"
-                )
-        if self.service.nodes.rules.attached:
-            LOG.info(
-                "Attach mode: nova-compute answers RPC calls to this host, this agent does not"
-            )
-        else:
-            if self.server is None:
-                LOG.info("transport_url is not set: no RPC")
-            self.hypervisor.watch(self.service.nodes.drivers)
-            self._answer_calls()
+                LOG.warning("Starting without an answer of the registry: the last status holds")
+        if self.server is None:
+            LOG.info("%s", self.no_server)
+        self.hypervisor.watch(self.watched)
+        self._answer_calls()
         self.status.loop.post(self.watch)
 
     def watch(self) -> None:
-        """Note what changed between periods: a command saved a status, the broker was lost."""
+        """Note what changed between periods: a command saved a status, the broker was lost.
+
+        This shows the watchdog that the loop goes on.
+        """
         self.status.loop.later(FACTS_EVERY, self.watch)
+        self.service.systemd.feed()
         if self.status.alone:
             self.status.follow_saved()
         if self._refused and not self.heartbeat.name_conflict:
@@ -125,7 +129,7 @@ class Switching:
             disabled=self.status.disabled,
             reason=self.status.current.reason,
             rpc=rpc,
-            attached=self.service.nodes.rules.attached,
+            attached=self.heartbeat.attached,
             roots=tuple(self.service.nodes.roots()),
             placement=self.service.endpoint.used,
             conditions=tuple(self._conditions(problem)),
@@ -151,12 +155,6 @@ def _permit(settings: Settings) -> AgentPermissions | None:
     return AgentPermissions(key, settings.host) if key else None
 
 
-def _connect(settings: RegistrySettings, *, transport: Any, host: str) -> Registry:
-    from agent.registry.client import open_registry  # noqa: PLC0415  oslo.messaging
-
-    return open_registry(settings, transport, host=host)
-
-
 def switching(
     settings: Settings, status: HostStatus, service: Service, transport: Any
 ) -> Switching:
@@ -164,10 +162,17 @@ def switching(
 
     ``transport``: ``None`` for no RPC.
     """
+    # In attach mode the status of this host is that of nova-compute, which answers calls to it.
     attached = settings.rules.attached
-    connect = partial(_connect, transport=transport, host=settings.host)
+    kind = Heartbeat if attached else FollowingHeartbeat
+
+    def connect(registry: RegistrySettings) -> Registry:
+        from agent.registry.client import open_registry  # noqa: PLC0415  oslo.messaging
+
+        return open_registry(registry, transport, host=settings.host)
+
     server: RpcServer | None = None
-    heartbeat = Heartbeat(
+    heartbeat = kind(
         cache(partial(connect, settings.registry)),
         settings.host,
         agent_address(settings.state_path),
@@ -176,12 +181,10 @@ def switching(
         # Without a version in its record this host is not called.
         lambda: VERSION_6 if server is not None and server.serving.is_set() else None,
         every=settings.registry.report_interval,
-        attached=attached,
         down_after=settings.registry.down_after,
     )
     if not status.alone:
         service.nodes.denied_of = heartbeat.denied_of
-    # In attach mode nova-compute, which owns the root, answers calls to this host.
     if transport is not None and not attached:
         from agent.switching.rpc import rpc_server  # noqa: PLC0415  oslo.messaging
 
@@ -193,4 +196,5 @@ def switching(
     # Without a registry nobody waits for one.
     status.on_decided = status.registered.set if status.alone else heartbeat.wake.set
     status.on_period = hypervisor.enable_if_due
-    return Switching(status, hypervisor, heartbeat, service, connect, server)
+    watched, no_server = ((), ATTACHED) if attached else (service.nodes.drivers, NO_BUS)
+    return Switching(status, hypervisor, heartbeat, service, connect, watched, no_server, server)

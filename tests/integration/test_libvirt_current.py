@@ -43,7 +43,7 @@ class Looping:
     """An agent with its real loop and an hour between periods: only events make more."""
 
     def __init__(self, placement: RealPlacement, directory: Path, text: str) -> None:
-        self.loop = Loop(idle=lambda: None)
+        self.loop = Loop()
         made = context(directory, text)
         wakes = DriverContext(made.host, made.state_path, made.conf, self.loop.refresh)
         self.driver = LibvirtDriver(wakes)

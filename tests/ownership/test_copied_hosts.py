@@ -39,7 +39,7 @@ class Fleet:
         self.machine.write_bytes(MACHINES[state[-1]])
         path = self.directory / state
         host = Host(self.placement, {"d": inventory(total)}, path, node=name, **options)
-        status = HostStatus(status_document(path), Loop(lambda: None), lambda *_: ())
+        status = HostStatus(status_document(path), Loop(), lambda *_: ())
         address = f"{name} (boot {state[-1]}, {path.with_name('state')})"
         beats = Heartbeat(lambda: self.store, name, address, host.nodes.roots, status)
         self.heartbeats[state] = beats

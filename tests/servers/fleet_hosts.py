@@ -75,7 +75,7 @@ def host(
     settings: Settings, api: API, transport: Any, hypervisor: type[ComputeDriver] = SmallHypervisor
 ) -> tuple[Loop, Service, Switching]:
     """One host, put together as ``agent.main`` does it."""
-    loop = Loop(idle=lambda: None)
+    loop = Loop()
     driver = hypervisor(DriverContext(settings.host, settings.state_path))
     drivers = [LoadedDriver.from_driver("small", driver)]
     nodes = Nodes.from_settings(settings, drivers, api, compute_id(settings.state_path))

@@ -27,7 +27,12 @@ from agent.state import files
 from agent.state.document import Document, Unusable
 from agent.state.lock import lock_file
 from agent.switching import rpc
-from agent.switching.heartbeat import FEWEST_UNANSWERED, MOST_UNANSWERED, Heartbeat
+from agent.switching.heartbeat import (
+    FEWEST_UNANSWERED,
+    MOST_UNANSWERED,
+    FollowingHeartbeat,
+    Heartbeat,
+)
 from agent.switching.host_status import (
     HostStatus,
     change_saved_status,
@@ -133,17 +138,18 @@ class World:
     retries: list[bool] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.loop = Loop(lambda: None, clock=lambda: self.now)
+        self.loop = Loop(clock=lambda: self.now)
         self.registry = FakeRegistry()
         self.status = HostStatus(status_document(self.directory), self.loop, self.write)
         self.status.load_status()
-        self.heartbeat = Heartbeat(
-            lambda: self.registry, HOST, "here", lambda: (ROOT,), self.status
-        )
+        self.heartbeat: Heartbeat = self.heartbeat_of(FollowingHeartbeat)
         self.hypervisor = Hypervisor(self.status, self.loop, lambda: self.now)
         self.status.on_decided = self.heartbeat.wake.set
         self.status.on_period = self.hypervisor.enable_if_due
         self.told = self.hypervisor.listener("libvirt")
+
+    def heartbeat_of(self, kind: type[Heartbeat]) -> Heartbeat:
+        return kind(lambda: self.registry, HOST, "here", lambda: (ROOT,), self.status)
 
     def write(self, disabled: bool, again: bool) -> Sequence[Report]:
         self.writes.append(disabled)
@@ -494,7 +500,7 @@ def test_an_error_at_any_provider_may_mean_that_the_trait_is_not_written(world, 
     assert world.status.waiting
 
 
-def test_a_period_that_wrote_it_ends_the_waiting(world, monkeypatch) -> None:
+def test_a_period_that_wrote_it_ends_the_waiting(world) -> None:
     world.broken = Unreachable("away")
     world.switch(disabled=True)
     assert world.status.waiting
@@ -502,10 +508,6 @@ def test_a_period_that_wrote_it_ends_the_waiting(world, monkeypatch) -> None:
     assert world.status.waiting
     world.status.period_done([Report(HOST)], None)
     assert not world.status.waiting
-    monkeypatch.setattr("agent.switching.host_status.random.uniform", lambda low, high: (low, high))
-    assert world.status.next_pause() == (0, 1.0)
-    assert [world.status.next_pause() for _ in range(9)][-1] == (0, 60.0)
-    monkeypatch.undo()
     writes = len(world.writes)
     world.step(120)
     assert len(world.writes) == writes
@@ -779,7 +781,7 @@ def test_a_decision_during_a_heartbeat_is_the_one_that_the_registry_gets(world) 
 
 
 def test_beside_nova_compute_the_record_decides_nothing(world) -> None:
-    world.heartbeat.attached = True
+    world.heartbeat = world.heartbeat_of(Heartbeat)
     world.registry.operator(disabled=True)
     world.heartbeat.read_once()
     world.beat()
@@ -1046,7 +1048,8 @@ def quiet(world: World) -> World:
 def test_a_heartbeat_without_news_names_the_version_that_was_seen(
     quiet: World, attached: bool
 ) -> None:
-    quiet.heartbeat.attached = attached
+    if attached:
+        quiet.heartbeat = quiet.heartbeat_of(Heartbeat)
     gaps = [after - before for before, after in pairwise(answered(quiet, 1000))]
     assert min(gaps) >= FEWEST_UNANSWERED + 1 and max(gaps) <= MOST_UNANSWERED + 1
     seen = 0 if attached else quiet.registry.record.version

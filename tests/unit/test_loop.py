@@ -62,14 +62,13 @@ class Bench:
     asked: int = 0
     """Refreshes that wait already when the loop begins."""
     began: list[float] = field(default_factory=list)
-    idled: list[float] = field(default_factory=list)
 
     def run(self, interval: float | None, first_in: float = 0.0) -> list[float]:
         """When periods began, in seconds from the start."""
         clock = Clock()
         start = clock.now
         commands = Commands(clock)
-        self.loop = Loop(lambda: self.idled.append(clock.now - start), 10.0, clock, commands)
+        self.loop = Loop(clock, commands)
         asks = {REFRESH: self.loop.refresh, STOP: self.loop.stop}
         for at, what in (*self.later, (self.until, STOP)):
             commands.later.append((start + at, Job(asks[what]) if isinstance(what, str) else what))
@@ -203,13 +202,6 @@ def test_jobs_do_not_wait_with_those_who_ask_for_periods() -> None:
     assert 9 not in bench.began
 
 
-def test_idle_is_called_often_enough_for_a_watchdog() -> None:
-    bench = Bench(until=1000)
-    bench.run(None)
-    gaps = [after - before for before, after in zip(bench.idled, bench.idled[1:], strict=False)]
-    assert gaps and max(gaps) <= 10
-
-
 def test_an_error_of_a_period_comes_out() -> None:
     def takes(number: int) -> float:
         raise RuntimeError("fatal")
@@ -284,6 +276,17 @@ def test_a_job_for_later_is_done_at_its_time_and_once() -> None:
     assert done == [35]
 
 
+def test_work_for_later_that_waits_already_is_done_once_at_the_new_time() -> None:
+    bench, done = Bench(until=300), []
+
+    def work() -> None:
+        done.append(bench.loop.clock() - 1000)
+
+    bench.later = [(at, Job(lambda: bench.loop.later(25, work), Future())) for at in (10, 20)]
+    bench.run(60)
+    assert done == [45]
+
+
 @ERRORS
 @pytest.mark.parametrize(
     "hand_over", [lambda loop, work: loop.later(5, work), lambda loop, work: loop.post(work)]
@@ -299,13 +302,6 @@ def test_a_failed_job_whose_result_nobody_takes_is_logged(
     [record] = caplog.records
     assert (record.levelname, record.message) == ("ERROR", "A scheduled job failed")
     assert record.exc_info is not None
-
-
-def test_a_failed_call_of_idle_does_not_end_the_loop(caplog: pytest.LogCaptureFixture) -> None:
-    bench = Bench(until=100)
-    bench.idled = None  # type: ignore[assignment]
-    assert bench.run(60) == [0, 60]
-    assert {record.message for record in caplog.records} == {"A scheduled job failed"}
 
 
 def test_jobs_run_without_an_interval_and_after_their_refresh() -> None:

@@ -138,7 +138,7 @@ def test_a_driver_that_can_not_start_yet_stops_nobody_and_is_tried_again(tmp_pat
     placement, later = FakePlacement(), Later()
     nodes = Agent(placement, named={"first": First(["a"]), "later": later}, root=OWN).nodes
     drivers = nodes.drivers
-    status = HostStatus(status_document(tmp_path), Loop(lambda: None), lambda *_: [])
+    status = HostStatus(status_document(tmp_path), Loop(), lambda *_: [])
     status.current = ServiceStatus(disabled=False)
     service = Service("host1", nodes, Systemd(), lambda: False, status)
     heard: list[Any] = []

@@ -45,7 +45,7 @@ def service_of(
     *reports: Report, drivers: Sequence[ComputeDriver] = ()
 ) -> tuple[Service, list[Sequence[Report]]]:
     heard: list[Sequence[Report]] = []
-    loop, document = Loop(lambda: None), status_document(Path("/dev/null/none"))
+    loop, document = Loop(), status_document(Path("/dev/null/none"))
     status = HostStatus(document, loop, lambda *_: reports)
     nodes = FixedNodes(*reports, drivers=drivers)
     service = Service("host1", nodes, Systemd(), lambda: False, status)

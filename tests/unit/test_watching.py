@@ -31,7 +31,7 @@ class Watching(Idle):
 def test_a_watch_that_raises_is_logged_and_the_other_drivers_are_watched(
     error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bad, good, loop = Watching(error=error), Watching(), Loop(lambda: None)
+    bad, good, loop = Watching(error=error), Watching(), Loop()
     loaded = [LoadedDriver.from_driver("bad", bad), LoadedDriver.from_driver("good", good)]
     status: Any = SimpleNamespace(handle=lambda *_: None)
     hypervisor = Hypervisor(status, loop)
@@ -49,7 +49,7 @@ def test_a_driver_that_opens_later_is_watched_from_then_on() -> None:
     late = Watching()
     loaded = LoadedDriver.from_driver("late", late)
     loaded.opening.failed = RuntimeError("not yet")
-    Hypervisor(SimpleNamespace(), Loop(lambda: None)).watch([loaded])  # type: ignore[arg-type]
+    Hypervisor(SimpleNamespace(), Loop()).watch([loaded])  # type: ignore[arg-type]
     assert late.tell is None and loaded.opening.then is not None
     loaded.opening.then()
     assert late.tell is not None
@@ -64,7 +64,7 @@ class Rack(Idle):
 
 
 def test_one_node_that_is_lost_takes_no_guests_until_it_is_back(placement: FakePlacement) -> None:
-    driver, loop = Rack(["node1", "node2"]), Loop(lambda: None)
+    driver, loop = Rack(["node1", "node2"]), Loop()
     agent = Agent(placement, named={"rack": driver})
     agent.nodes.period(0.0, disabled=False)
     status: Any = SimpleNamespace()

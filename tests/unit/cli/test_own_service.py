@@ -87,7 +87,7 @@ def test_a_change_is_saved_with_the_next_version(service: OwnService, tmp_path: 
 @pytest.mark.slow
 def test_commands_and_agent_at_once_lose_no_change(service: OwnService, tmp_path: Path) -> None:
     reported(tmp_path)
-    status = HostStatus(status_document(tmp_path), Loop(lambda: None), lambda *_: (), alone=True)
+    status = HostStatus(status_document(tmp_path), Loop(), lambda *_: (), alone=True)
     status.load_status()
     status.handle(Event.FOUND_ENABLED)
     before = service.get_service("host1").version

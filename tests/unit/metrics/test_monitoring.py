@@ -145,7 +145,7 @@ def facts_of(status: AgentStatus | None) -> Numbers:
     """Of an agent with one root and two providers, that has just verified them."""
     placement = FakePlacement()
     agent = Agent(placement, Small(devices("host1_dev1"))).settle()
-    numbers, loop = Numbers(), Loop(idle=lambda: None)
+    numbers, loop = Numbers(), Loop()
     loop.refresh()
     numbers.registry.register(Facts(lambda: status, agent.nodes, loop))
     return numbers
@@ -354,9 +354,9 @@ def test_the_textfile_is_world_readable_and_a_bad_place_stops_nothing(tmp_path, 
     ("line", "said"),
     [
         ("listen = 0.0.0.0", "has to be a loopback address"),
-        ("listen = localhost", "has to be a loopback address"),
+        ("listen = localhost", "localhost is not IPv4 or IPv6 address"),
         ("textfile = agent.prom", "has to be an absolute path"),
-        ("textfile = /var/lib/node_exporter/agent.txt", "has to end in .prom"),
+        ("textfile = /var/lib/node_exporter/agent.txt", "path that ends in .prom"),
         ("listen_port = 70000", "listen_port"),
     ],
 )

@@ -30,7 +30,7 @@ PROCESS = re.compile(f"{BOTH}_process_")
 
 def families() -> dict[str, Metric]:
     numbers = Numbers()
-    facts: Any = Facts(lambda: None, SimpleNamespace(trackers={}), Loop(idle=lambda: None))
+    facts: Any = Facts(lambda: None, SimpleNamespace(trackers={}), Loop())
     numbers.registry.register(facts)
     ProcessCollector(namespace=PREFIX, registry=numbers.registry)
     made = [*numbers.registry.collect(), *of_the_registry().collected.collect()]

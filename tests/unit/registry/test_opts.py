@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from agent.bus.signing import host_key
-from agent.config import ConfigError
-from agent.opts import RegistrySettings, registry_settings
+from agent.config import OF_REGISTRY, ConfigError, refuse_unknown
+from agent.config import load_config as agent_config
 from compute_registry import config, service
+from compute_registry.opts import REGISTRY, ServerSettings, server_settings
 from tests.servers.process import completed
 
 
@@ -28,17 +29,27 @@ def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
             config.load_config(["--config-file", str(file)])
 
 
-def load(tmp_path: Path, text: str) -> RegistrySettings:
+def load(tmp_path: Path, text: str) -> ServerSettings:
     path = tmp_path / "r.conf"
     path.write_text(text)
-    return registry_settings(config.load_config(["--config-file", str(path)]))
+    return server_settings(config.load_config(["--config-file", str(path)]))
 
 
-def test_by_default_there_is_no_registry(tmp_path: Path) -> None:
+def test_by_default_there_is_no_database_and_no_rest(tmp_path: Path) -> None:
     found = load(tmp_path, "")
-    assert found.connection == ""
-    assert (found.access, found.rest_port, found.auth_strategy) == ("direct", 0, "keystone")
-    assert (found.down_after, found.report_interval) == (60.0, 10.0)
+    assert (found.connection, found.rest_port, found.auth_strategy) == ("", 0, "keystone")
+    assert (found.down_after, found.master_key, found.unsigned_calls) == (60.0, (), False)
+
+
+def test_an_agent_with_the_same_file_leaves_the_registrys_options_alone(tmp_path: Path) -> None:
+    assert {option.dest for option in REGISTRY} == set(OF_REGISTRY)
+    path = tmp_path / "both.conf"
+    values = {option.dest: option.default for option in REGISTRY} | {"connection": "x"}
+    lines = [f"{name} = {value}" for name, value in values.items()]
+    bus = "transport_url = rabbit://x"
+    path.write_text("\n".join(["[DEFAULT]", bus, "[registry]", "access = rpc", *lines]))
+    refuse_unknown(agent_config(["--config-file", str(path)]))
+    assert config.load_config(["--config-file", str(path)]).registry.connection == "x"
 
 
 @pytest.mark.parametrize(
