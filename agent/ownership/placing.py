@@ -17,25 +17,27 @@ Changes = dict[str, Provider | None]
 """Changed providers by UUID; ``None`` for removed ones."""
 
 
-def free_names(changes: Changes, later: Collection[str]) -> None:
-    """Give the providers that leave ``later`` another name in ``changes`` if theirs is wanted."""
-    staying = (each for each in changes.values() if each is not None and each.uuid not in later)
-    wanted = {each.name.casefold() for each in staying}
-    for uuid in later:
-        provider = changes[uuid]
-        if provider is not None and provider.name.casefold() in wanted:
-            changes[uuid] = replace(provider, name=name_when_removed(provider))
-
-
 def correct_places(
-    observed: Snapshot, policy: Policy, changes: Changes, leaving: Collection[str]
+    observed: Snapshot,
+    policy: Policy,
+    changes: Changes,
+    leaving: frozenset[str],
+    later: frozenset[str],
 ) -> tuple[list[str], list[tuple[Provider, str]]]:
     """Undo in ``changes`` what is not allowed, and remove the providers that leave.
 
-    Return the UUIDs of leaving providers that have to stay, since a provider below them stays, and
-    the providers of which something was undone, as they were wanted, each with the reason.
+    Those that leave ``later`` give up their name if another provider gets it.  Return the UUIDs of
+    leaving providers that have to stay, since a provider below them stays, and the providers of
+    which something was undone, as they were wanted, each with the reason.
     """
-    leaving = frozenset(leaving)
+    staying_names = {
+        each.name.casefold() for uuid, each in changes.items() if each and uuid not in later
+    }
+    for uuid in later:
+        provider = changes[uuid]
+        if provider is not None and provider.name.casefold() in staying_names:
+            changes[uuid] = replace(provider, name=name_when_removed(provider))
+    leaving -= later
     undone: list[tuple[Provider, str]] = []
 
     def undo_disallowed(free: Collection[str]) -> None:

@@ -39,7 +39,7 @@ from agent.ownership.ledger import (
     joined,
     owner_text,
 )
-from agent.ownership.placing import correct_places, free_names
+from agent.ownership.placing import correct_places
 from agent.ownership.policy import Policy, name_text, record_text, with_unrecorded_claims
 from reportclient.model import Inventory, Provider
 from reportclient.plan import Problem
@@ -129,8 +129,7 @@ def reconcile(observed: Snapshot, ledger: Ledger, answers: Answers, policy: Poli
     changes = {uuid: each.after for uuid, each in reconciled.items()}
     leaving = frozenset(uuid for uuid, each in reconciled.items() if each.leaves)
     later = frozenset(uuid for uuid in leaving if reconciled[uuid].stays)
-    free_names(changes, later)
-    staying, undone = correct_places(observed, policy, changes, leaving - later)
+    staying, undone = correct_places(observed, policy, changes, leaving, later)
 
     # What keeps a provider that leaves: what others have put on it, or a provider below it.
     others = {uuid: each.others for uuid, each in reconciled.items() if each.others != NONE}
@@ -300,6 +299,8 @@ class Facts:
     inputs: Inputs
     before: Provider | None
     """The provider as Placement has it."""
+    is_pool: bool
+    """Whether that is a sharing provider, which several hosts may report."""
     rows: ClaimsByOwner
     """The last claims, by owner."""
     reported: list[tuple[str, Reported]]
@@ -362,7 +363,11 @@ def reconcile_provider(inputs: Inputs, uuid: str) -> ReconciledProvider:
             traits, aggregates = facts.before.traits, facts.before.aggregates
         traits = traits - removed.traits | written.traits
         aggregates = aggregates - removed.aggregates | written.aggregates
-        name = _name(facts, subject, place, decider)
+        name = place.name
+        if facts.is_pool and name > subject.name:  # of what several hosts say the first holds
+            reason = f"{owner_text(decider)} reports {name_text(place)}"
+            if _is_contested(facts, uuid, name_text(subject), reason):
+                name = subject.name
         after = Provider(uuid, name, place.parent_uuid, inventory, traits, aggregates)
     rows = _next_rows(facts, decider, None if place is None else class_deciders)
     leaves, stays, others = removed.provider, False, NONE
@@ -400,9 +405,18 @@ def _facts(inputs: Inputs, uuid: str) -> Facts:
     if before is None or (uuid == policy.root and not policy.released):
         recorded = recorded._replace(provider=False)
     absent, absences = _absent(inputs, uuid)
-    claimed = joined(each.claims for _, each in reported)
     return Facts(
-        inputs, before, rows, reported, claimed, unanswered, recorded, absent, problems, absences
+        inputs=inputs,
+        before=before,
+        is_pool=before is not None and before.shares and uuid != policy.root,
+        rows=rows,
+        reported=reported,
+        claimed=joined(each.claims for _, each in reported),
+        unanswered=unanswered,
+        recorded=recorded,
+        absent=absent,
+        problems=problems,
+        absences=absences,
     )
 
 
@@ -426,16 +440,6 @@ def _place(facts: Facts, uuid: str) -> tuple[str, Provider | None]:
             text += f"{owner_text(decider)} reports this provider"
             facts.problems.append(Problem(uuid, (before or place).name, text))
     return decider, place
-
-
-def _name(facts: Facts, subject: Provider, place: Provider, decider: str) -> str:
-    """Return the name: of a sharing provider the first that several hosts give it."""
-    is_shared = subject.shares and subject.uuid != facts.inputs.policy.root
-    if is_shared and place.name > subject.name:
-        reason = f"{owner_text(decider)} reports {name_text(place)}"
-        if _is_contested(facts, subject.uuid, name_text(subject), reason):
-            return subject.name
-    return place.name
 
 
 def _is_contested(facts: Facts, uuid: str, observed: str, reason: str) -> bool:
@@ -502,7 +506,7 @@ def _record(facts: Facts, uuid: str, name: str, record: Inventory, owner: str) -
     before = facts.before
     observed = before.inventory.get(name) if before is not None else None
     record = record.with_defaults(observed)
-    if before is None or observed is None or not before.shares or uuid == facts.inputs.policy.root:
+    if observed is None or not facts.is_pool:
         return record
     had, has = ([each.capacity, *each.as_dict().values()] for each in (observed, record))
     if had < has:

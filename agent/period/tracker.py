@@ -605,10 +605,8 @@ class Cycle:
             before, providers = result.before, view.snapshot.providers.items()
             foreign = {uuid: it.name for uuid, it in providers if not policy.may_move(uuid, before)}
             affected = Affected.between(view.snapshot, desired)
-            moved, in_use = (
-                moved_allocations(*moves, affected, foreign),
-                used_providers(moves.after),
-            )
+            moved = moved_allocations(*moves, affected, foreign)
+            in_use = used_providers(moves.after)
         plan = diff(view.snapshot, desired, moved, names=view.names, in_use=in_use)
         kept = (DeleteProvider(uuid, why) for uuid, why in result.kept.items())
         problems = (*plan.problems, *result.problems, *problems)
