@@ -26,7 +26,6 @@ from reportclient.errors import (
     TooOld,
     UnknownNames,
     Unreachable,
-    is_passing,
     is_silence,
     without_frames,
 )
@@ -102,13 +101,16 @@ def apply(  # noqa: PLR0913  all but three are optional
     :param failed: earlier errors by :func:`reportclient.plan.subject_of`; operations that depend
         on them are skipped.
     """
-    if not plan:
+    if not plan.operations:
         return Outcome(view)
-    width = at_once if len(plan) >= MIN_PARALLEL else 1
+    refusals = refusals or Refusals()
+    faulty = any(isinstance(each.error, PASSING) for each in refusals.by_subject.values())
+    patience = 1 if faulty or refusals.stopped else FAULTS
+    width = at_once if len(plan.operations) >= MIN_PARALLEL else 1
     outcome = Outcome(view, failed=dict(failed))
     with ThreadPoolExecutor(width, thread_name_prefix="placement") as pool:
-        run = _Run(outcome, ViewEdit(view), api, pool, refusals or Refusals())
-        for batch in batches(plan, width):
+        run = _Run(outcome, ViewEdit(view), api, pool, refusals, patience)
+        for batch in batches(plan.operations, width):
             if outcome.stopped_by is not None or stop():
                 break
             run.attempt(batch)
@@ -153,17 +155,13 @@ class _Run:
     api: API
     pool: ThreadPoolExecutor
     refusals: Refusals
-    patience: int = field(init=False)
+    patience: int
     """How many operations in a row may meet an error of ``PASSING`` before the rest is skipped."""
     unsure: bool = False
     unread: dict[str, str] = field(default_factory=dict)
     """Providers (UUIDs) to which another client has written, with the part that is to be set."""
     faults: list[PlacementError] = field(default_factory=list)
     """The errors of ``PASSING`` since an operation was acknowledged."""
-
-    def __post_init__(self) -> None:
-        failing = self.refusals.stopped or self.refusals.any_error(is_passing)
-        self.patience = 1 if failing else FAULTS
 
     def attempt(self, batch: list[Operation]) -> None:
         if self.outcome.bulk_refused:

@@ -136,7 +136,7 @@ class Client:
         :raises NotFound: there is no such root, and ``name`` is not given.
         :raises reportclient.errors.PlacementError: reading failed.
         """
-        tracked = self._root_with(root, root)
+        tracked = self._root(root, root)
         try:
             self._attempt(tracked, lambda _: None, request_id)
         except Exception:
@@ -172,7 +172,10 @@ class Client:
             but :meth:`allocations` was not called.
         """
         base, desired = tree.base, tree.freeze()
-        tracked = self._root_of(tree)
+        uuids = (*base.children(None), *(root.uuid for root in tree.roots))
+        tracked = next(filter(None, map(self._roots.get, uuids)), None)
+        if tracked is None:
+            raise ValueError("this tree is not one that Client.tree() returned")
 
         def write_tree(api: Counting) -> Result:
             try:
@@ -203,7 +206,16 @@ class Client:
         :raises NotFound: there is no such provider.
         :raises reportclient.errors.PlacementError: as :meth:`update`.
         """
-        tracked = self._root_with(provider, self._root_uuid_of(provider))
+        provider = canonical_uuid(provider, "provider")
+        views = [(uuid, root.view) for uuid, root in list(self._roots.items())]
+        having = [(uuid, view) for uuid, view in views if provider in view.snapshot]
+        roots = [uuid for uuid, view in having if provider not in view.sharing]
+        if not roots:
+            listed = provider_by_uuid(provider, self.api)
+            if listed is None:
+                raise NotFound(f"Placement has no provider {provider}")
+            roots = [listed["root_provider_uuid"]]
+        tracked = self._root(roots[0], provider)
 
         def write_change(api: Counting) -> Result:
             tree = tracked.view.edit()
@@ -273,7 +285,11 @@ class Client:
         with suppress(NotFound):
             self.api.request("DELETE", path)
 
-    def _root(self, root: str) -> _Tree:
+    def _root(self, root: str, provider: str | None = None) -> _Tree:
+        """Return a root.  Its tree is read before its next use if it lacks ``provider`` (UUID).
+
+        Absence is no verified view: another service may create the provider at any time.
+        """
         uuid = canonical_uuid(root, "root")
         if uuid not in self._roots:
             inside = self._owns is None
@@ -283,33 +299,11 @@ class Client:
             if not tracked.view.generations and learned:
                 tracked.view = replace(tracked.view, names=learned[-1])
             self._roots.setdefault(uuid, tracked)  # another thread may have been faster
-        return self._roots[uuid]
-
-    def _root_with(self, provider: str, root: str) -> _Tree:
-        """Return a root.  Its tree is read before its next use if it lacks ``provider`` (UUID).
-
-        Absence is no verified view: another service may create the provider at any time.
-        """
-        tracked = self._root(root)
-        if canonical_uuid(provider, "provider") not in tracked.view.snapshot:
-            self.stale(root)
+        tracked = self._roots[uuid]
+        if provider and canonical_uuid(provider, "provider") not in tracked.view.snapshot:
+            with tracked.lock:
+                tracked.view = tracked.view.stale()
         return tracked
-
-    def _root_of(self, tree: ProviderTree) -> _Tree:
-        for uuid in (*tree.base.children(None), *(root.uuid for root in tree.roots)):
-            if uuid in self._roots:
-                return self._roots[uuid]
-        raise ValueError("this tree is not one that Client.tree() returned")
-
-    def _root_uuid_of(self, provider: str) -> str:
-        provider = canonical_uuid(provider, "provider")
-        for uuid, root in list(self._roots.items()):
-            if provider in root.view.snapshot and provider not in root.view.sharing:
-                return uuid
-        listed = provider_by_uuid(provider, self.api)
-        if listed is None:
-            raise NotFound(f"Placement has no provider {provider}")
-        return str(listed["root_provider_uuid"])
 
     def _attempt(
         self, tracked: _Tree, function: Callable[[Counting], T], request_id: str | None
@@ -347,6 +341,11 @@ class Client:
         api: Counting,
         after: Allocations | None = None,
     ) -> Result:
+        """Write ``new``, an edit by ``tree``, with the allocations ``after`` a reshape.
+
+        :raises reportclient.errors.NotOwned: what differs from the view is not the caller's.
+        :raises reportclient.errors.PlacementError: the plan ended early, or is wrong.
+        """
         before, leaving = tracked.view, tracked.leaving
         moved, in_use = None, frozenset[str]()
         new = before.with_drained(new, partial(any_sets, tree.claims))
@@ -357,7 +356,13 @@ class Client:
             raise ValueError(text)
         else:
             moved, in_use = tracked.held.moved(after, before.snapshot, new)
-        self._refuse_not_owned(before, new)
+        may_change = self._owns or (lambda provider: provider.uuid not in before.sharing)
+        for uuid in new.changed_since(before.snapshot):
+            known = before.snapshot.get(uuid)
+            if known and known != new.get(uuid) and not may_change(known):
+                raise NotOwned(f"provider {known.name} ({uuid}) is owned by another service")
+            if self._owns is None and uuid in new and new.root_of(uuid) in before.sharing:
+                raise NotOwned(f"the parent of provider {uuid} is owned by another service")
         owned, names = tracked.uuid, before.names
         plan = diff(before.snapshot, new, moved, names=names, in_use=in_use, owned=owned)
         if wrong := tuple(problem for problem in plan.problems if problem.wrong):
@@ -375,16 +380,6 @@ class Client:
         for uuid in leaving | view.drained.keys():
             waiting.setdefault(uuid, InUse(f"provider {uuid} was in use before: still draining"))
         return Result(view, (), failed, waiting, frozenset(view.drained), plan.problems)
-
-    def _refuse_not_owned(self, view: View, new: Snapshot) -> None:
-        """:raises reportclient.errors.NotOwned: what differs from ``view`` is not the caller's."""
-        may_change = self._owns or (lambda provider: provider.uuid not in view.sharing)
-        for uuid in new.changed_since(view.snapshot):
-            before = view.snapshot.get(uuid)
-            if before and before != new.get(uuid) and not may_change(before):
-                raise NotOwned(f"provider {before.name} ({uuid}) is owned by another service")
-            if self._owns is None and uuid in new and new.root_of(uuid) in view.sharing:
-                raise NotOwned(f"the parent of provider {uuid} is owned by another service")
 
 
 def _without_freed(

@@ -221,7 +221,7 @@ def read_traits(traits: Iterable[str], provider: str) -> frozenset[str]:
 def read_aggregates(aggregates: Iterable[str], provider: str) -> frozenset[str]:
     """Return aggregates as canonical UUIDs; otherwise as :func:`read_traits`."""
     what = f"aggregate of provider {provider}"
-    return canonical_uuids(_name_set(aggregates, what), what)
+    return frozenset(canonical_uuid(uuid, what) for uuid in _name_set(aggregates, what))
 
 
 def _name_set(values: Iterable[str], what: str) -> frozenset[str]:
@@ -280,11 +280,6 @@ def name_when_removed(provider: Provider) -> str:
 def is_marked(provider: Provider) -> bool:
     """Return whether the provider has the name of one that leaves."""
     return provider.name == name_when_removed(provider)
-
-
-def canonical_uuids(values: Iterable[str], what: str) -> frozenset[str]:
-    """Return UUIDs in lower case with dashes; see :func:`canonical_uuid`."""
-    return frozenset(canonical_uuid(value, what) for value in values)
 
 
 def canonical_uuid(value: str, what: str) -> str:

@@ -219,10 +219,10 @@ def with_bulk_writes(plan: Plan, chunk: int, least: int = 2) -> Plan:
 
     Unchanged if ``chunk`` is below 2.  An inventory with ``drains`` keeps its own call.
     """
-    single = [each for each in plan if isinstance(each, SetInventory) and not each.drains]
+    single = [it for it in plan.operations if isinstance(it, SetInventory) and not it.drains]
     if chunk < 2 or len(single) < least:
         return plan
-    rest = (each for each in plan if not isinstance(each, SetInventory) or each.drains)
+    rest = (it for it in plan.operations if not isinstance(it, SetInventory) or it.drains)
     groups = (single[start : start + chunk] for start in range(0, len(single), chunk))
     bulk = (SetInventories({each.uuid: each.inventory for each in group}) for group in groups)
     return replace(plan, operations=(*rest, *bulk))

@@ -169,8 +169,6 @@ class Refusals:
         needs it.
         Forget the operations that ``plan`` does not have, for which ``snapshot`` was read.
         """
-        if not self.by_subject:
-            return list(plan), []
         sent = [operation for operation in plan if not self._waits(self.earlier(operation))]
         wanted = {key for key in self.by_subject if key.startswith(DRAIN)}
         wanted.update({RESHAPE} if self.reshape() is not None else ())

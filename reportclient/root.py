@@ -167,13 +167,11 @@ class Root:
                 with each:
                     counted.tries = each.retry_state.attempt_number
                     result = function(counted)
-        except PlacementError as err:
-            if isinstance(err, (*PLAN_ANEW, WrongForm)):
-                self.view = self.view.stale()
-            result = without_frames(err)
         except Exception as err:  # noqa: BLE001  whoever gets it raises it or logs it
-            self.view = self.view.stale()
-            result = err
+            known = isinstance(err, PlacementError)
+            if not known or isinstance(err, (*PLAN_ANEW, WrongForm)):
+                self.view = self.view.stale()
+            result = without_frames(err) if known else err
         failure = result if isinstance(result, Exception) else getattr(result, "error", None)
         if counted.calls and (counted.done or not isinstance(failure, Unreachable)):
             self.schedule.answered()
@@ -264,18 +262,22 @@ class Root:
         if not plan.operations and not refusals.by_subject:
             return Outcome(self.view)
         refusals.silence = None
-        refusals.look_at_users(self.view, api)
-        first, late = refusals.suppress(plan, self.view.snapshot)
-        if not was_read:
-            deleted = {each.uuid for each in (*first, *late) if isinstance(each, DeleteProvider)}
-            self._refuse_changed(deleted & foreign.keys(), api)
+        first, late = list(plan.operations), list[Operation]()
+        blocked: Mapping[str, PlacementError] = {}
+        if refusals.by_subject:
+            refusals.look_at_users(self.view, api)
+            first, late = refusals.suppress(plan, self.view.snapshot)
+            blocked = refusals.blocking()
+        deleted = {each.uuid for each in (*first, *late) if isinstance(each, DeleteProvider)}
+        if not was_read and deleted & foreign.keys():
+            self._refuse_changed(deleted, api)
         snapshot = self.view.snapshot
         first, late = (refusals.without_exceeded(part, snapshot, api) for part in (first, late))
         # After a conflict inventories are written one by one, so that only one meets it again.
         chunk = self.bulk.chunk if api.tries == 1 else 0
         bulk = with_bulk_writes(replace(plan, operations=tuple(first)), chunk, self.bulk.least)
         sent = replace(plan, operations=(*bulk, *late))
-        outcome = self.send(sent, api, stop=stop, blocked=refusals.blocking())
+        outcome = self.send(sent, api, stop=stop, blocked=blocked)
         stopped_by = outcome.stopped_by
         if refusals.by_subject:
             drains = refusals.drains(self.view.snapshot, plan, foreign)
@@ -287,9 +289,9 @@ class Root:
 
         :raises reportclient.errors.Conflict: another client has written to it.
         """
-        known = self.view.generations
-        for item in members_of(self.uuid, api) if deleted & known.keys() else ():
-            if item["uuid"] in deleted and item["generation"] != known[item["uuid"]]:
+        known = {uuid: it for uuid, it in self.view.generations.items() if uuid in deleted}
+        for item in members_of(self.uuid, api):
+            if item["generation"] != known.get(item["uuid"], item["generation"]):
                 self.view = self.view.stale()
                 raise Conflict(f"provider {item['name']} was changed before it was deleted")
 

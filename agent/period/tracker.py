@@ -268,7 +268,9 @@ class Tracker:
             self.ledger = ledger  # claim nothing in Placement that is not on disk
             decision = self._decide(api, api.now, disabled, repeats_only=True)
         try:
-            foreign = foreign_classes(decision.plan, before, self.ledger)
+            deleted = [each.uuid for each in decision.plan if isinstance(each, DeleteProvider)]
+            providers, ledger = before.providers, self.ledger
+            foreign = {uuid: ledger.foreign_classes(providers[uuid]) for uuid in deleted}
             outcome = self.root.write(decision.plan, api, stop=stop, foreign=foreign)
         finally:  # also after a conflict, or if the details of an error could not be read
             root = self.view.snapshot.get(self.uuid)
@@ -686,12 +688,6 @@ class DriverQueries:
             raise DriverError(f"renamed the root provider {node} ({root})")
         if before is not None and provider.parent_uuid != before.parent_uuid:
             raise DriverError(f"moved the root provider {node} ({root}) below another provider")
-
-
-def foreign_classes(plan: Plan, before: Snapshot, ledger: Ledger) -> dict[str, frozenset[str]]:
-    """Return the classes of other services on each provider (UUID) that is to be deleted."""
-    deleted = (each.uuid for each in plan if isinstance(each, DeleteProvider))
-    return {uuid: ledger.foreign_classes(before.providers[uuid]) for uuid in deleted}
 
 
 def snapshot_for_driver(driver: str, whole: Snapshot, ledger: Ledger) -> Snapshot:

@@ -12,7 +12,7 @@ from agent import config
 from agent.nodes.identity import IdentityError
 from agent.nodes.nodes import Nodes
 from agent.period.attach import RootAwaited
-from agent.period.tracker import Tracker, foreign_classes
+from agent.period.tracker import Tracker
 from agent.reporting.condition import Condition, Severity, of_period, of_write
 from agent.reporting.systemd import Systemd
 from agent.service import Service
@@ -186,7 +186,9 @@ def _without_waiting(plan: ops.Plan, tracker: Tracker, api: API) -> ops.Plan:
         if not isinstance(each, ops.DeleteProvider)
         or not any(below.uuid in waiting for below in view.snapshot.walk(each.uuid))
     ]
-    foreign = foreign_classes(plan, view.snapshot, tracker.ledger)
+    deleted = [each.uuid for each in plan if isinstance(each, ops.DeleteProvider)]
+    providers, ledger = view.snapshot.providers, tracker.ledger
+    foreign = {uuid: ledger.foreign_classes(providers[uuid]) for uuid in deleted}
     drains = refusals.drains(view.snapshot, plan, foreign)
     return replace(plan, operations=(*sent, *drains))
 
