@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import RLock
-from typing import Any, TypeVar
+from typing import Any
 
 from reportclient.errors import Conflict, InUse, NotFound, NotOwned, NotSent, PlacementError, Wrong
 from reportclient.http import API, PlacementAPI, as_api
@@ -30,7 +30,6 @@ from reportclient.snapshot import Snapshot
 from reportclient.view import View
 
 Change = Callable[[ProviderTree], None]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +137,7 @@ class Client:
         """
         tracked = self._root(root, root)
         try:
-            self._attempt(tracked, lambda _: None, request_id)
+            self._attempt(tracked, lambda _: Result(tracked.view), request_id)
         except Exception:
             tracked.view = tracked.view.stale()
             raise
@@ -192,7 +191,7 @@ class Client:
             return replace(result, problems=(*result.problems, *kept))
 
         try:
-            return self._attempt_write(tracked, write_tree, request_id)
+            return self._attempt(tracked, write_tree, request_id)
         finally:
             if allocations is not None:
                 tracked.held = None
@@ -224,7 +223,7 @@ class Client:
             change(tree)
             return self._write(tracked, tree, tree.freeze(), api)
 
-        return self._attempt_write(tracked, write_change, request_id)
+        return self._attempt(tracked, write_change, request_id)
 
     def allocations(self, root: str) -> LazyAllocations:
         """Return the allocations on the tree of a root (UUID), by consumer UUID.
@@ -306,27 +305,20 @@ class Client:
         return tracked
 
     def _attempt(
-        self, tracked: _Tree, function: Callable[[Counting], T], request_id: str | None
-    ) -> tuple[T, Counting]:
-        """Read the tree if that is due, and call ``function``; raise what it raises."""
+        self, tracked: _Tree, write: Callable[[Counting], Result], request_id: str | None
+    ) -> Result:
+        """Read the tree if that is due, and write; raise what that raises."""
 
-        def read_first(api: Counting) -> T:
+        def read_first(api: Counting) -> Result:
             tracked.refresh(api, api.now)
-            return function(api)
+            return write(api)
 
         tagged = self.api.tagged(request_id) if isinstance(self.api, PlacementAPI) else None
         with tracked.lock:
+            tracked.refusals = Refusals()  # the caller decides when to retry
             result, api = tracked.attempt(self._clock(), read_first, tagged, urgent=True)
         if isinstance(result, Exception):
             raise result
-        return result, api
-
-    def _attempt_write(
-        self, tracked: _Tree, write: Callable[[Counting], Result], request_id: str | None
-    ) -> Result:
-        with tracked.lock:
-            tracked.refusals = Refusals()  # the caller decides when to retry
-            result, api = self._attempt(tracked, write, request_id)
         result = replace(result, calls=api.calls, done=tuple(api.done))
         if self._strict:
             for err in (*result.failed.values(), *map(NotSent, map(str, result.problems))):

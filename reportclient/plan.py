@@ -351,8 +351,8 @@ def _sendable(
         *(f"trait {trait}" for trait in after.traits & names.absent_traits),
         *(f"resource class {it}" for it in names.absent_classes & after.inventory.keys()),
     }
-    for unknown in sorted(absent):
-        problems.append(Problem(uuid, name, f"{unknown} is unknown to this Placement; left out"))
+    texts = [f"{unknown} is unknown to this Placement; left out" for unknown in sorted(absent)]
+    problems += [Problem(uuid, name, text) for text in texts]
     traits = frozenset(trait for trait, text in wrong.items() if text is None)
     return traits - names.absent_traits, current if bad else inventory
 

@@ -9,7 +9,6 @@ conflict that repeats although nothing has changed is such a failure.
 import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from time import monotonic, sleep, time
 from typing import Any, Protocol, TypeVar
 
@@ -84,8 +83,6 @@ class Counting:
     """Number of tries: more than one after conflicts with other clients."""
     done: list[Operation] = field(default_factory=list)
     """The acknowledged operations."""
-    ended_by: tuple[Any, ...] | None = None
-    """The error that ended the previous try; the view and the number of writes at that time."""
 
     def request(
         self, method: str, path: str, *, json: Any = None, needs: str | None = None
@@ -162,8 +159,18 @@ class Root:
         refusals, began = self.refusals, self.clock()
         refusals.now, refusals.times, refusals.stopped = now, self.times, None
         result: T | Exception
+        ended: tuple[Any, ...] | None = None
+
+        def plan_anew(err: BaseException) -> bool:
+            """Return whether this is a race with another client, and not the same again."""
+            nonlocal ended
+            if isinstance(err, NotFound):
+                self.view = self.view.stale()
+            before, ended = ended, (*err.args[:1], self.view, len(counted.done))
+            return isinstance(err, PLAN_ANEW) and before != ended
+
         try:
-            for each in retrying(partial(self._plan_anew, counted), self.times):
+            for each in retrying(plan_anew, self.times):
                 with each:
                     counted.tries = each.retry_state.attempt_number
                     result = function(counted)
@@ -177,8 +184,8 @@ class Root:
             self.schedule.answered()
         if counted.calls and isinstance(failure, Unreachable):
             pending = self.refusals.any_error(is_silence) or not self.view.certain
-            ended = now + self.clock() - began
-            self.schedule.unanswered(without_frames(failure), ended, self.times, pending=pending)
+            at = now + self.clock() - began
+            self.schedule.unanswered(without_frames(failure), at, self.times, pending=pending)
         if save and self.store is not None and self.view.generations:
             self.store.save(self.uuid, self.view)
         return result, counted
@@ -365,15 +372,6 @@ class Root:
             )
             self.refusals.add(create, NameTaken(text))
         return err
-
-    def _plan_anew(self, api: Counting, err: BaseException) -> bool:
-        """Return whether the error is a race with another client, so that a new try is useful."""
-        if not isinstance(err, PLAN_ANEW):
-            return False
-        if isinstance(err, NotFound):
-            self.view = self.view.stale()
-        before, api.ended_by = api.ended_by, (err.args[0], self.view, len(api.done))
-        return before != api.ended_by
 
 
 def retrying(is_race: Callable[[BaseException], bool], times: Times) -> Retrying:
