@@ -30,7 +30,7 @@ from reportclient.errors import (
     without_frames,
 )
 from reportclient.http import API
-from reportclient.model import Provider, used_providers
+from reportclient.model import Provider
 from reportclient.plain_text import first_few
 from reportclient.plan import (
     SETTERS,
@@ -40,6 +40,7 @@ from reportclient.plan import (
     EnsureTrait,
     Operation,
     Plan,
+    Request,
     Reshape,
     SetAggregates,
     SetInventories,
@@ -47,13 +48,14 @@ from reportclient.plan import (
     SetTraits,
     UpdateProvider,
     as_dicts,
+    needs_of,
+    subject_of,
 )
 from reportclient.reader import Listed, members_of, other_hosts, read_part
+from reportclient.refusals import Refusals, explained
 from reportclient.reshape import generations_after, reshape_payload
 from reportclient.view import View, ViewEdit
 
-Request: TypeAlias = tuple[str, str, dict[str, Any] | None]
-"""The HTTP call of an operation: method, path and body."""
 MIN_PARALLEL = 16
 """Number of operations from which a plan is sent in parallel."""
 
@@ -66,51 +68,49 @@ class Outcome:
     """The outcome of a plan.
 
     ``done`` are the acknowledged operations, ``view`` is the view after them.  ``failed`` has the
-    errors, ``refused`` the operations that Placement refused or failed at; both by
-    :func:`subject_of`.  ``unsent`` are the keys of those among them that were not sent, since
-    Placement failed at others.  ``stopped_by`` is the error that ended the plan early, at the
-    operation ``stopped_at``: the caller has to plan again.  ``bulk_refused``: Placement refuses
-    bulk writes, so single ones were sent.
+    errors, by :func:`reportclient.plan.subject_of`, of the operations that were refused, and of
+    those that need them.  ``stopped_by`` is the error that ended the plan early, at the operation
+    ``stopped_at``: the caller has to plan again.  ``bulk_refused``: Placement refuses bulk writes,
+    so single ones were sent.
     """
 
     view: View
     done: tuple[Operation, ...] = ()
     failed: dict[str, PlacementError] = field(default_factory=dict)
-    refused: dict[str, Operation] = field(default_factory=dict)
     stopped_by: PlacementError | None = None
     stopped_at: Operation | None = None
     bulk_refused: bool = False
-    unsent: set[str] = field(default_factory=set)
 
 
-def apply(  # noqa: PLR0913  all but three are keywords
+def apply(  # noqa: PLR0913  all but three are optional
     plan: Plan,
     view: View,
     api: API,
+    refusals: Refusals | None = None,
     *,
     stop: Callable[[], bool] = lambda: False,
     at_once: int = 1,
     failed: Mapping[str, PlacementError] = {},
-    patience: int = FAULTS,
-    tried: Callable[[Operation, Request], bool] = lambda *_: False,
 ) -> Outcome:
     """Send the plan's operations in their order; errors are in the outcome.
 
+    :param refusals: operations that failed before: a conflict of one of them does not end the plan.
+        What fails now is added, what is acknowledged is removed.
     :param stop: called before each batch; if it returns true, the rest is not sent.
     :param at_once: how many operations that do not depend on each other are sent in parallel.
-    :param failed: earlier errors by :func:`subject_of`; operations that depend on them are skipped.
-    :param patience: how many operations in a row may meet an error of ``PASSING`` before the rest
-        is skipped.  After a server fault each is sent a second time at once, unless this is 1.
-    :param tried: returns whether an operation, whose request is the second argument, has failed
-        before: then a conflict does not end the plan.
+    :param failed: earlier errors by :func:`reportclient.plan.subject_of`; operations that depend
+        on them are skipped.
     """
-    if not plan:
+    if not plan.operations:
         return Outcome(view)
-    width = at_once if len(plan) >= MIN_PARALLEL else 1
+    refusals = refusals or Refusals()
+    faulty = any(isinstance(each.error, PASSING) for each in refusals.by_subject.values())
+    patience = 1 if faulty or refusals.stopped else FAULTS
+    width = at_once if len(plan.operations) >= MIN_PARALLEL else 1
     outcome = Outcome(view, failed=dict(failed))
     with ThreadPoolExecutor(width, thread_name_prefix="placement") as pool:
-        run = _Run(outcome, ViewEdit(view), api, pool, patience, tried)
-        for batch in batches(plan, width):
+        run = _Run(outcome, ViewEdit(view), api, pool, refusals, patience)
+        for batch in batches(plan.operations, width):
             if outcome.stopped_by is not None or stop():
                 break
             run.attempt(batch)
@@ -123,27 +123,23 @@ def apply(  # noqa: PLR0913  all but three are keywords
     return outcome
 
 
+_PARALLEL = {CreateProvider, EnsureTrait, EnsureClass, *SETTERS.values()}
+"""Operations that may be sent with others of their kind; the others depend on what came before."""
+
+
 def batches(plan: Iterable[Operation], width: int) -> Iterator[list[Operation]]:
     """Yield batches of up to ``width`` operations that don't depend on each other."""
     batch: list[Operation] = []
     for operation in plan:
-        if len(batch) == width or (batch and not _can_join(operation, batch)):
+        joins = len(batch) < width and {*map(type, batch)} == {type(operation)} <= _PARALLEL
+        if joins and isinstance(operation, CreateProvider):
+            joins = all(subject_of(each) != operation.parent_uuid for each in batch)
+        if batch and not joins:
             yield batch
             batch = []
         batch.append(operation)
     if batch:
         yield batch
-
-
-def _can_join(operation: Operation, batch: list[Operation]) -> bool:
-    match operation:
-        case CreateProvider(parent_uuid=parent):
-            created = {each.uuid for each in batch if isinstance(each, CreateProvider)}
-            return isinstance(batch[-1], CreateProvider) and parent not in created
-        case EnsureTrait() | EnsureClass() | SetTraits() | SetAggregates() | SetInventory():
-            return type(operation) is type(batch[-1])
-        case _:
-            return False  # moves, deletes and reshapes depend on what came before
 
 
 Result: TypeAlias = dict[str, Any] | PlacementError
@@ -158,8 +154,9 @@ class _Run:
     edit: ViewEdit
     api: API
     pool: ThreadPoolExecutor
+    refusals: Refusals
     patience: int
-    tried: Callable[[Operation, Request], bool]
+    """How many operations in a row may meet an error of ``PASSING`` before the rest is skipped."""
     unsure: bool = False
     unread: dict[str, str] = field(default_factory=dict)
     """Providers (UUIDs) to which another client has written, with the part that is to be set."""
@@ -172,13 +169,10 @@ class _Run:
         sendable = [each for each in map(self._sendable, batch) if each is not None]
         if len(self.faults) >= self.patience:
             for single in (single for operation in sendable for single in _singly(operation)):
-                self.outcome.unsent.add(subject_of(single))
-                self._refuse(single, self.faults[0])
+                self._refuse(single, self.faults[0], sent=False)
             return
-        if len(sendable) == 1:
-            self._handle_result(sendable[0], self._send(sendable[0]))
-            return
-        for operation, result in zip(sendable, self.pool.map(self._send, sendable), strict=True):
+        send_all = map if len(sendable) == 1 else self.pool.map
+        for operation, result in zip(sendable, send_all(self._send, sendable), strict=True):
             self._handle_result(operation, result)
 
     def _sendable(self, operation: Operation) -> Operation | None:
@@ -193,21 +187,25 @@ class _Run:
         for needed in needs:
             if needed not in failed or subject in failed:
                 continue
+            why = failed[needed]
             if not isinstance(operation, Reshape):
-                failed[subject] = failed[needed]
+                failed[subject] = why
             elif needed not in self.edit.generations:  # else it exists
-                missing, why = needed, failed[needed]
-                match self.outcome.refused.get(needed):
-                    case CreateProvider(name=name):
-                        missing = f"provider {name} ({needed})"
+                refused = self.refusals.by_subject.get(needed)
+                create, missing = refused and refused.operation, needed
+                if isinstance(create, CreateProvider):
+                    missing = f"provider {create.name} ({needed})"
                 text = f"reshape not sent: {missing} could not be created: {why.args[0]}"
-                failed[subject] = NotSent(text, request_id=why.request_id)
+                failed[subject] = not_sent = NotSent(text, request_id=why.request_id)
                 if not isinstance(why, Unreachable):
-                    self.outcome.refused[subject] = operation
+                    self._refuse(operation, not_sent)
         return None if subject in failed else operation
 
     def _send(self, operation: Operation, *, again: bool = True) -> Result:
-        """Send an operation with the generations under which the part that it sets was read."""
+        """Send an operation with the generations under which the part that it sets was read.
+
+        After a server fault it is sent a second time at once, as long as there is patience.
+        """
         generations, unread = self.edit.generations, self.outcome.view.unread
         if unread:
             part = _PARTS.get(type(operation), "inventories")
@@ -224,7 +222,8 @@ class _Run:
             # A 500 is often a race inside Placement: worth one more try.
             if again and self.patience > 1 and isinstance(err, ServerFault):
                 return self._send(operation, again=False)
-            return without_frames(err)
+            snapshot = self.outcome.view.snapshot
+            return without_frames(explained(err, operation, snapshot, self.api))
 
     def _refuse_if_changed(self, uuid: str) -> None:
         """Raise ``Conflict`` if another client has set aggregates of the provider.
@@ -242,6 +241,7 @@ class _Run:
             self.edit.ack(operation, result)  # the only line that changes the view
             outcome.done += (operation,)
             self.faults.clear()
+            self.refusals.acknowledged(operation)
             return
         if isinstance(result, UnknownNames):
             self.edit.refused(operation, result.names)
@@ -266,18 +266,25 @@ class _Run:
     def _ends_plan(self, operation: Operation, err: PlacementError) -> bool:
         """Return whether Placement is silent, or a new plan may help.
 
-        That is after a race, and after an error that says what was not known.
+        That is after an error that says what was not known, and after a race, unless it repeats.
         """
-        races = Conflict if isinstance(operation, SetInventories) else PLAN_ANEW
-        if not isinstance(err, races) or self.faults:
-            return is_silence(err)
-        if isinstance(err, AlreadyThere | UnknownNames):
+        if is_silence(err):
+            self.refusals.add(operation, err)
             return True
-        return not self.tried(operation, http_call(operation, self.edit.generations))
+        request = http_call(operation, self.edit.generations)
+        if not isinstance(err, AlreadyThere | UnknownNames):
+            races = Conflict if isinstance(operation, SetInventories) else PLAN_ANEW
+            repeats = self.faults or self.refusals.repeats(operation, request)
+            if repeats or not isinstance(err, races):
+                return False
+        self.refusals.stopped = request
+        return True
 
-    def _refuse(self, operation: Operation, err: PlacementError) -> None:
+    def _refuse(self, operation: Operation, err: PlacementError, *, sent: bool = True) -> None:
         self.outcome.failed[subject_of(operation)] = err
-        self.outcome.refused[subject_of(operation)] = operation
+        refusal = self.refusals.add(operation, err, sent=sent)
+        if sent and isinstance(err, PASSING) and not self.outcome.done:
+            self.refusals.faulty_until = max(self.refusals.faulty_until, refusal.due)
 
 
 def refuse_if_shared(
@@ -307,48 +314,6 @@ def _singly(operation: Operation) -> list[Operation]:
     if not isinstance(operation, SetInventories):
         return [operation]
     return [SetInventory(uuid, inventory) for uuid, inventory in operation.inventories.items()]
-
-
-_TRAIT, _CLASS, DRAIN = "trait ", "resource class ", "drain "
-
-
-def subject_of(operation: Operation) -> str:
-    """Return the key of an operation in outcomes and refusals.
-
-    It is the provider's UUID, ``trait NAME``, ``resource class NAME``, ``reshape``, ``bulk``, or
-    ``drain UUID``.
-    """
-    match operation:
-        case EnsureTrait(name):
-            return _TRAIT + name
-        case EnsureClass(name):
-            return _CLASS + name
-        case Reshape():
-            return "reshape"
-        case SetInventories():
-            return "bulk"
-        case SetInventory(uuid, drains=drains) if drains:
-            return DRAIN + uuid
-        case _:
-            return operation.uuid
-
-
-def needs_of(operation: Operation) -> Iterable[str]:
-    """Return the keys (:func:`subject_of`) of what the operation requires to exist."""
-    match operation:
-        case CreateProvider(parent_uuid=str(parent)):
-            return (parent,)
-        case UpdateProvider(parent_uuid=str(parent), moved=True):
-            return (parent,)
-        case SetTraits(traits=traits):
-            return (_TRAIT + name for name in traits)
-        case SetInventory(inventory=inventory):
-            return (_CLASS + name for name in inventory)
-        case Reshape(inventories, allocations):
-            names = {_CLASS + name for inventory in inventories.values() for name in inventory}
-            return {*names, *inventories, *used_providers(allocations)}
-        case _:
-            return ()
 
 
 _GENERATION = forms.record(resource_provider_generation=forms.count)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from threading import RLock
-from typing import Any, TypeVar
+from typing import Any
 
 from reportclient.errors import Conflict, InUse, NotFound, NotOwned, NotSent, PlacementError, Wrong
 from reportclient.http import API, PlacementAPI, as_api
@@ -29,7 +29,6 @@ from reportclient.snapshot import Snapshot
 from reportclient.view import View
 
 Change = Callable[[ProviderTree], None]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +134,9 @@ class Client:
         :raises NotFound: there is no such root, and ``name`` is not given.
         :raises reportclient.errors.PlacementError: reading failed.
         """
-        tracked = self._root_with(root, root)
+        tracked = self._root(root, root)
         try:
-            self._attempt(tracked, lambda _: None, request_id)
+            self._attempt(tracked, lambda _: Result(tracked.view), request_id)
         except Exception:
             tracked.view = tracked.view.stale()
             raise
@@ -171,7 +170,10 @@ class Client:
             but :meth:`allocations` was not called.
         """
         base, desired = tree.base, tree.freeze()
-        tracked = self._root_of(tree)
+        uuids = (*base.children(None), *(root.uuid for root in tree.roots))
+        tracked = next(filter(None, map(self._roots.get, uuids)), None)
+        if tracked is None:
+            raise ValueError("this tree is not one that Client.tree() returned")
 
         def write_tree(api: Counting) -> Result:
             try:
@@ -188,7 +190,7 @@ class Client:
             return replace(result, problems=(*result.problems, *kept))
 
         try:
-            return self._attempt_write(tracked, write_tree, request_id)
+            return self._attempt(tracked, write_tree, request_id)
         finally:
             if allocations is not None:
                 tracked.held = None
@@ -202,7 +204,16 @@ class Client:
         :raises NotFound: there is no such provider.
         :raises reportclient.errors.PlacementError: as :meth:`update`.
         """
-        tracked = self._root_with(provider, self._root_uuid_of(provider))
+        provider = canonical_uuid(provider, "provider")
+        views = [(uuid, root.view) for uuid, root in list(self._roots.items())]
+        having = [(uuid, view) for uuid, view in views if provider in view.snapshot]
+        roots = [uuid for uuid, view in having if provider not in view.sharing]
+        if not roots:
+            listed = provider_by_uuid(provider, self.api)
+            if listed is None:
+                raise NotFound(f"Placement has no provider {provider}")
+            roots = [listed["root_provider_uuid"]]
+        tracked = self._root(roots[0], provider)
 
         def write_change(api: Counting) -> Result:
             tree = tracked.view.edit()
@@ -211,7 +222,7 @@ class Client:
             change(tree)
             return self._write(tracked, tree, tree.freeze(), api)
 
-        return self._attempt_write(tracked, write_change, request_id)
+        return self._attempt(tracked, write_change, request_id)
 
     def allocations(self, root: str) -> LazyAllocations:
         """Return the allocations on the tree of a root (UUID), by consumer UUID.
@@ -272,7 +283,11 @@ class Client:
         with suppress(NotFound):
             self.api.request("DELETE", path)
 
-    def _root(self, root: str) -> _Tree:
+    def _root(self, root: str, provider: str | None = None) -> _Tree:
+        """Return a root.  Its tree is read before its next use if it lacks ``provider`` (UUID).
+
+        Absence is no verified view: another service may create the provider at any time.
+        """
         uuid = canonical_uuid(root, "root")
         if uuid not in self._roots:
             inside = self._owns is None
@@ -282,56 +297,27 @@ class Client:
             if not tracked.view.generations and learned:
                 tracked.view = replace(tracked.view, names=learned[-1])
             self._roots.setdefault(uuid, tracked)  # another thread may have been faster
-        return self._roots[uuid]
-
-    def _root_with(self, provider: str, root: str) -> _Tree:
-        """Return a root.  Its tree is read before its next use if it lacks ``provider`` (UUID).
-
-        Absence is no verified view: another service may create the provider at any time.
-        """
-        tracked = self._root(root)
-        if canonical_uuid(provider, "provider") not in tracked.view.snapshot:
-            self.stale(root)
+        tracked = self._roots[uuid]
+        if provider and canonical_uuid(provider, "provider") not in tracked.view.snapshot:
+            with tracked.lock:
+                tracked.view = tracked.view.stale()
         return tracked
 
-    def _root_of(self, tree: ProviderTree) -> _Tree:
-        for uuid in (*tree.base.children(None), *(root.uuid for root in tree.roots)):
-            if uuid in self._roots:
-                return self._roots[uuid]
-        raise ValueError("this tree is not one that Client.tree() returned")
-
-    def _root_uuid_of(self, provider: str) -> str:
-        provider = canonical_uuid(provider, "provider")
-        for uuid, root in list(self._roots.items()):
-            if provider in root.view.snapshot and provider not in root.view.sharing:
-                return uuid
-        listed = provider_by_uuid(provider, self.api)
-        if listed is None:
-            raise NotFound(f"Placement has no provider {provider}")
-        return str(listed["root_provider_uuid"])
-
     def _attempt(
-        self, tracked: _Tree, function: Callable[[Counting], T], request_id: str | None
-    ) -> tuple[T, Counting]:
-        """Read the tree if that is due, and call ``function``; raise what it raises."""
+        self, tracked: _Tree, write: Callable[[Counting], Result], request_id: str | None
+    ) -> Result:
+        """Read the tree if that is due, and write; raise what that raises."""
 
-        def read_first(api: Counting) -> T:
+        def read_first(api: Counting) -> Result:
             tracked.refresh(api, api.now)
-            return function(api)
+            return write(api)
 
         tagged = self.api.tagged(request_id) if isinstance(self.api, PlacementAPI) else None
         with tracked.lock:
+            tracked.refusals = Refusals()  # the caller decides when to retry
             result, api = tracked.attempt(self._clock(), read_first, tagged, urgent=True)
         if isinstance(result, Exception):
             raise result
-        return result, api
-
-    def _attempt_write(
-        self, tracked: _Tree, write: Callable[[Counting], Result], request_id: str | None
-    ) -> Result:
-        with tracked.lock:
-            tracked.refusals = Refusals()  # the caller decides when to retry
-            result, api = self._attempt(tracked, write, request_id)
         result = replace(result, calls=api.calls, done=tuple(api.done))
         if self._strict:
             for err in (*result.failed.values(), *map(NotSent, map(str, result.problems))):
@@ -346,6 +332,11 @@ class Client:
         api: Counting,
         after: Allocations | None = None,
     ) -> Result:
+        """Write ``new``, an edit by ``tree``, with the allocations ``after`` a reshape.
+
+        :raises reportclient.errors.NotOwned: what differs from the view is not the caller's.
+        :raises reportclient.errors.PlacementError: the plan ended early, or is wrong.
+        """
         before, leaving = tracked.view, tracked.leaving
         moved, in_use = None, frozenset[str]()
         new = before.with_drained(new, tree.classes_set())
@@ -356,7 +347,13 @@ class Client:
             raise ValueError(text)
         else:
             moved, in_use = tracked.held.moved(after, before.snapshot, new)
-        self._refuse_not_owned(before, new)
+        may_change = self._owns or (lambda provider: provider.uuid not in before.sharing)
+        for uuid in new.changed_since(before.snapshot):
+            known = before.snapshot.get(uuid)
+            if known and known != new.get(uuid) and not may_change(known):
+                raise NotOwned(f"provider {known.name} ({uuid}) is owned by another service")
+            if self._owns is None and uuid in new and new.root_of(uuid) in before.sharing:
+                raise NotOwned(f"the parent of provider {uuid} is owned by another service")
         owned, names = tracked.uuid, before.names
         plan = diff(before.snapshot, new, moved, names=names, in_use=in_use, owned=owned)
         if wrong := tuple(problem for problem in plan.problems if problem.wrong):
@@ -374,16 +371,6 @@ class Client:
         for uuid in leaving | view.drained.keys():
             waiting.setdefault(uuid, InUse(f"provider {uuid} was in use before: still draining"))
         return Result(view, (), failed, waiting, frozenset(view.drained), plan.problems)
-
-    def _refuse_not_owned(self, view: View, new: Snapshot) -> None:
-        """:raises reportclient.errors.NotOwned: what differs from ``view`` is not the caller's."""
-        may_change = self._owns or (lambda provider: provider.uuid not in view.sharing)
-        for uuid in new.changed_since(view.snapshot):
-            before = view.snapshot.get(uuid)
-            if before and before != new.get(uuid) and not may_change(before):
-                raise NotOwned(f"provider {before.name} ({uuid}) is owned by another service")
-            if self._owns is None and uuid in new and new.root_of(uuid) in view.sharing:
-                raise NotOwned(f"the parent of provider {uuid} is owned by another service")
 
 
 def _without_freed(

@@ -15,7 +15,7 @@ from reprlib import repr as shortened
 from typing import Any, TypeVar
 
 from reportclient.errors import WrongForm
-from reportclient.model import Inventory
+from reportclient.model import INVENTORY_FIELDS, Inventory
 
 T = TypeVar("T")
 Check = Callable[[Any], T]
@@ -81,9 +81,9 @@ def count(value: Any) -> int:
 
 def inventory(value: Any) -> Inventory:
     """Check an inventory record; fields of a later Placement are ignored."""
-    fields = _object(value)
+    fields = {key: known for key, known in _object(value).items() if key in INVENTORY_FIELDS}
     try:
-        record = Inventory.from_placement(fields)
+        record = Inventory.from_dict(fields)
     except ValueError as err:
         raise ValueError(f": {err}") from None
     if isfinite(record.allocation_ratio or 0):

@@ -26,9 +26,9 @@ from requests import PreparedRequest, RequestException, Response
 from requests.exceptions import ConnectTimeout, ReadTimeout, SSLError
 from urllib3.exceptions import HTTPError, NewConnectionError
 
-from reportclient.errors import AuthenticationFailed, NoEndpoint, TooNew, TooOld, Unreachable
+from reportclient.errors import AuthenticationFailed, NoEndpoint, Unreachable
 from reportclient.forms import parse_microversion, shown
-from reportclient.replies import answer, first_error
+from reportclient.replies import answer
 from reportclient.schedule import doubled
 
 OLDEST = "1.30"
@@ -125,10 +125,7 @@ class PlacementAPI:
     ) -> dict[str, Any]:
         """See :class:`API`."""
         version = version_for(needs)
-        response = self._send(method, path, json, version)
-        if response.status_code == 406:
-            _refuse_version(f"{method} {shown(path)}", version, response)
-        return answer(method, path, response)
+        return answer(method, path, self._send(method, path, json, version), version)
 
     def _send(self, method: str, path: str, json: Any, version: str) -> Any:
         timeout = self.adapter.session.timeout or TIMEOUT
@@ -158,7 +155,10 @@ class PlacementAPI:
             if isinstance(err.__context__, ReadTimeout):
                 self._timeouts.count += 1
                 text += f"; if the server is only slow, raise timeout ({timeout:g} s)"
-            raise Unreachable(text, unsent=_is_unsent(err)) from err
+            cause = err.__context__
+            reason = getattr(cause.args[0], "reason", None) if cause and cause.args else None
+            unsent = isinstance(cause, ConnectTimeout) or isinstance(reason, NewConnectionError)
+            raise Unreachable(text, unsent=unsent) from err
         except Exception as err:
             if type(err) is not Exception:  # which plugins raise for options that are not set
                 raise
@@ -169,41 +169,14 @@ class PlacementAPI:
         return response
 
 
-def _refuse_version(what: str, version: str, response: Any) -> None:
-    """Raise the error of a 406, unless it is not Placement's."""
-    oldest, newest = (_version(response, key) for key in ("min_version", "max_version"))
-    if oldest is not None and parse_microversion(oldest) > parse_microversion(version):
-        text = f"{what}: Placement supports microversion {oldest} and later only"
-        raise TooNew(f"{text}, this client needs {version}")
-    if newest is not None and parse_microversion(newest) < parse_microversion(version):
-        text = f"{what} needs microversion {version}; Placement has {newest}"
-        raise TooOld(text, newest=newest)
-
-
 def version_for(needs: str | None) -> str:
     """Return the microversion with which a request that ``needs`` this one is sent."""
     return max(needs or OLDEST, OLDEST, key=parse_microversion)
 
 
-def _version(response: Any, key: str) -> str | None:
-    """Return the microversion that a 406 names under ``key``, if Placement sent it."""
-    version = first_error(response).get(key, "")
-    with contextlib.suppress(ValueError):
-        parse_microversion(version)
-        return version
-    return None
-
-
 def as_api(adapter: Any) -> API:
     """Return a :class:`PlacementAPI` over a keystoneauth adapter; any other object unchanged."""
     return PlacementAPI(adapter) if isinstance(adapter, ksa_adapter.Adapter) else adapter
-
-
-def _is_unsent(err: Exception) -> bool:
-    """Return whether keystoneauth raised ``err`` because there was no connection."""
-    cause = err.__context__
-    reason = getattr(cause.args[0], "reason", None) if cause and cause.args else None
-    return isinstance(cause, ConnectTimeout) or isinstance(reason, NewConnectionError)
 
 
 def _reason(err: Exception) -> str:

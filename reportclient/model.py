@@ -22,10 +22,10 @@ SHARES_VIA_AGGREGATE = "MISC_SHARES_VIA_AGGREGATE"
 SILICON = "CUSTOM_SILICON_"
 """Prefix of the trait of all providers that are parts of one thing, such as a divided GPU."""
 
-_FIELDS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio")
+INVENTORY_FIELDS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio")
 _DEFAULTS = (None, 0, 1, MAX_INT, 1, 1.0)
-"""Placement's defaults for ``_FIELDS``, in the same order; ``total`` has none."""
-_VALUES: Callable[[Any], tuple[Any, ...]] = attrgetter(*_FIELDS)
+"""Placement's defaults for ``INVENTORY_FIELDS``, in the same order; ``total`` has none."""
+_VALUES: Callable[[Any], tuple[Any, ...]] = attrgetter(*INVENTORY_FIELDS)
 """Returns the values of a record, in the same order."""
 
 
@@ -49,32 +49,30 @@ class Inventory:
     def from_dict(cls, record: Mapping[str, Any]) -> "Inventory":
         """Return an inventory record from Placement's JSON: ``{"total": 8, "reserved": 1}``.
 
-        :raises ValueError: a field is unknown, has the wrong type, or ``total``
+        :raises ValueError: it is no mapping, a field is unknown, has the wrong type, or ``total``
             is missing.
         """
-        unknown = set(record) - set(cls.__dataclass_fields__)
-        if unknown:
+        if not isinstance(record, Mapping):
+            raise ValueError(f"a record has to be a dict like {{'total': 8}}, not {record!r}")
+        if unknown := record.keys() - set(INVENTORY_FIELDS):
             wrong = min(unknown, key=str)
-            hint = meant_or_known(wrong, _FIELDS)
+            hint = meant_or_known(wrong, INVENTORY_FIELDS)
             raise ValueError(f"unknown field {wrong!r} in an inventory record{hint}")
         if record.get("total") is None:
             raise ValueError("an inventory record needs 'total'")
         given = {key: value for key, value in record.items() if value is not None}
-        return cls(**{key: _number(key, value) for key, value in given.items()})
-
-    @classmethod
-    def from_placement(cls, record: Mapping[str, Any]) -> "Inventory":
-        """Return the inventory record of an answer of Placement; ignore unknown fields.
-
-        :raises ValueError: as :meth:`from_dict`.
-        """
-        return cls.from_dict({key: record[key] for key in record if key in _FIELDS})
+        for key, value in given.items():
+            whole = "" if key == "allocation_ratio" else "whole "
+            if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
+                raise ValueError(f"{key} has to be a {whole}number, not {value!r}")
+            given[key] = int(value) if whole else float(value)
+        return cls(**given)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields that are set, as a new dict."""
         return {
             name: value
-            for name, value in zip(_FIELDS, _VALUES(self), strict=True)
+            for name, value in zip(INVENTORY_FIELDS, _VALUES(self), strict=True)
             if value is not None
         }
 
@@ -99,40 +97,21 @@ class Inventory:
     @property
     def capacity(self) -> int:
         """Amount for consumers: ``(total - reserved) * allocation_ratio``, rounded down."""
-        full = self.with_defaults(None)
-        assert full.reserved is not None and full.allocation_ratio is not None
-        return int((full.total - full.reserved) * full.allocation_ratio)
+        total, reserved, *_, ratio = _VALUES(self.with_defaults(None))
+        return int((total - reserved) * ratio)
 
     def problem(self) -> str | None:
         """Return why Placement would refuse this record, or ``None``."""
-        full = self.with_defaults(None)
-        assert full.reserved is not None and full.allocation_ratio is not None
-        if not 1 <= full.total <= MAX_INT:
-            return f"total is {full.total}, it has to be from 1 to {MAX_INT}"
-        if not 0 <= full.reserved <= full.total:
-            return f"reserved is {full.reserved}, it has to be from 0 to the total, {full.total}"
-        if not 0 < full.allocation_ratio <= MAX_RATIO:
-            return (
-                f"allocation_ratio is {full.allocation_ratio:g}, it has to be above 0 "
-                f"and at most {MAX_RATIO:g}"
-            )
-        for name in ("min_unit", "max_unit", "step_size"):
-            value = getattr(full, name)
+        total, reserved, low, high, step, ratio = _VALUES(self.with_defaults(None))
+        amounts = {"total": total, "min_unit": low, "max_unit": high, "step_size": step}
+        for name, value in amounts.items():
             if not 1 <= value <= MAX_INT:
                 return f"{name} is {value}, it has to be from 1 to {MAX_INT}"
-        assert full.min_unit is not None and full.max_unit is not None
-        if full.min_unit > full.max_unit:
-            return f"min_unit is {full.min_unit}, above max_unit, {full.max_unit}"
-        return None
-
-
-def _number(key: str, value: Any) -> Any:
-    kinds = (int, float) if key == "allocation_ratio" else (int,)
-    if isinstance(value, bool) or not isinstance(value, kinds):
-        raise ValueError(
-            f"{key} has to be a {'' if float in kinds else 'whole '}number, not {value!r}"
-        )
-    return float(value) if float in kinds else int(value)
+        if not 0 <= reserved <= total:
+            return f"reserved is {reserved}, it has to be from 0 to the total, {total}"
+        if not 0 < ratio <= MAX_RATIO:
+            return f"allocation_ratio is {ratio:g}, it has to be above 0 and at most {MAX_RATIO:g}"
+        return f"min_unit is {low}, above max_unit, {high}" if low > high else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,18 +196,11 @@ def read_inventory(
                 f"inventory of provider {provider}: {name!r} is not the name of a class"
             )
         resource_class = plain_str(name)
-        if isinstance(record, Inventory):
-            inventory[resource_class] = record
-            continue
-        if not isinstance(record, Mapping):
-            raise ValueError(
-                f"provider {provider}: inventory of {resource_class}: a record has to be a dict "
-                f"like {{'total': 8}}, not {record!r}"
-            )
         try:
-            inventory[resource_class] = Inventory.from_dict(record)
+            read = record if isinstance(record, Inventory) else Inventory.from_dict(record)
         except ValueError as err:
             raise ValueError(f"provider {provider}: inventory of {resource_class}: {err}") from None
+        inventory[resource_class] = read
     return inventory
 
 
@@ -249,7 +221,7 @@ def read_traits(traits: Iterable[str], provider: str) -> frozenset[str]:
 def read_aggregates(aggregates: Iterable[str], provider: str) -> frozenset[str]:
     """Return aggregates as canonical UUIDs; otherwise as :func:`read_traits`."""
     what = f"aggregate of provider {provider}"
-    return canonical_uuids(_name_set(aggregates, what), what)
+    return frozenset(canonical_uuid(uuid, what) for uuid in _name_set(aggregates, what))
 
 
 def _name_set(values: Iterable[str], what: str) -> frozenset[str]:
@@ -310,21 +282,11 @@ def is_marked(provider: Provider) -> bool:
     return provider.name == name_when_removed(provider)
 
 
-_CANONICAL = re.compile("[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}")
-
-
-def canonical_uuids(values: Iterable[str], what: str) -> frozenset[str]:
-    """Return UUIDs in lower case with dashes; see :func:`canonical_uuid`."""
-    return frozenset(canonical_uuid(value, what) for value in values)
-
-
 def canonical_uuid(value: str, what: str) -> str:
     """Return a UUID in lower case with dashes, as Placement writes it.
 
     :raises ValueError: ``value`` is not a UUID; the message begins with ``what``.
     """
-    if isinstance(value, str) and _CANONICAL.fullmatch(value):
-        return plain_str(value)
     canonical = parse_uuid(value)
     if canonical is None:
         raise ValueError(f"{what}: {value!r} is not a UUID")

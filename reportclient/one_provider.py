@@ -5,7 +5,6 @@ A part of it (inventory, traits, aggregates) is read when it is first used, and 
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from threading import RLock
 from typing import Any
 
@@ -17,25 +16,6 @@ from reportclient.plan import SETTERS, CreateProvider, DeleteProvider, EnsureCla
 from reportclient.reader import Listed, part_of, provider_by_uuid, read_part
 from reportclient.root import retrying
 from reportclient.schedule import Times
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """The parts that are known, as they were at a generation; both are replaced together."""
-
-    generation: int = -1
-    parts: Mapping[str, Any] = field(default_factory=dict)
-
-    def having(self, part: str, value: Any, generation: int, *, written: bool) -> "_Known":
-        """Return it with a part that was written, or read.
-
-        Another generation than before is then another client's write.
-        """
-        same = written or generation == self.generation
-        parts = {**(self.parts if same else {}), part: value}
-        if part == "aggregates":  # below microversion 1.19 their writes move no generation
-            del parts[part]
-        return _Known(generation, parts)
 
 
 class OneProvider:
@@ -51,7 +31,9 @@ class OneProvider:
     def __init__(self, uuid: str, api: API, times: Times) -> None:
         self.uuid = uuid
         self._api = api
-        self._known = _Known()
+        self._generation = -1
+        self._parts: dict[str, Any] = {}
+        """The parts that are known, as they were at the generation."""
         self._lock = RLock()
         self._times = times
 
@@ -72,10 +54,8 @@ class OneProvider:
         """
         with self._lock:
             reply = send(CreateProvider(self.uuid, name, parent), {}, self._api)
-            self._known = _Known(
-                reply["generation"],
-                {"inventories": {}, "traits": frozenset(), "aggregates": frozenset()},
-            )
+            self._generation = reply["generation"]
+            self._parts = {"inventories": {}, "traits": frozenset(), "aggregates": frozenset()}
 
     def delete(self) -> None:
         """Delete the provider; it may be gone already.
@@ -83,7 +63,7 @@ class OneProvider:
         :raises reportclient.errors.InUse: consumers use it.
         """
         with self._lock, suppress(NotFound):
-            self._known = _Known()
+            self._parts = {}
             send(DeleteProvider(self.uuid), {}, self._api)
 
     @property
@@ -135,11 +115,18 @@ class OneProvider:
 
     def _read(self, part: str) -> Any:
         with self._lock:
-            if part not in self._known.parts:
-                value, generation = read_part(self.uuid, part, self._api)
-                self._known = self._known.having(part, value, generation, written=False)
-                return value
-            return self._known.parts[part]
+            if part in self._parts:
+                return self._parts[part]
+            value, generation = read_part(self.uuid, part, self._api)
+            if generation != self._generation:  # another client has written
+                self._parts = {}
+            self._keep(part, value, generation)
+            return value
+
+    def _keep(self, part: str, value: Any, generation: int) -> None:
+        self._generation, self._parts[part] = generation, value
+        if part == "aggregates":  # below microversion 1.19 their writes move no generation
+            del self._parts[part]
 
     def _change(self, part: str, change: Callable[[Any], Any]) -> None:
         tries = retrying(lambda err: isinstance(err, Conflict), self._times)
@@ -151,15 +138,15 @@ class OneProvider:
             after = change(before)
             if after == before:
                 return
-            generations = {self.uuid: self._known.generation}
+            generations = {self.uuid: self._generation}
             operation = SETTERS[part](self.uuid, after)
             ensure = EnsureTrait if part == "traits" else EnsureClass
-            known, self._known = self._known, _Known()  # what it is after an error is unknown
+            parts, self._parts = self._parts, {}  # what it is after an error is unknown
             try:
                 reply = send(operation, generations, self._api)
             except UnknownNames:
                 for name in filter(is_custom, {*after} - {*before}):
                     send(ensure(name), {}, self._api)
                 reply = send(operation, generations, self._api)
-            generation = reply["resource_provider_generation"]
-            self._known = known.having(part, after, generation, written=True)
+            self._parts = parts
+            self._keep(part, after, reply["resource_provider_generation"])

@@ -6,7 +6,6 @@ breaks that forge a log line, marks that reverse the direction of writing.
 
 import re
 from collections.abc import Iterable, Sequence
-from unicodedata import combining, east_asian_width
 
 from reportclient.model import Provider
 
@@ -28,15 +27,6 @@ def first_few(names: Sequence[str], shown: int = 5) -> str:
     """Return the first names, and the number of the others: ``a, b and 3 more``."""
     more = f" and {len(names) - shown} more" if len(names) > shown else ""
     return ", ".join(names[:shown]) + more
-
-
-def columns(text: str) -> int:
-    """Return the width of the text in terminal columns: wide letters take two, accents none."""
-    if text.isascii():
-        return len(text)
-    return sum(
-        0 if combining(letter) else 2 if east_asian_width(letter) in "WF" else 1 for letter in text
-    )
 
 
 _BARE = (SystemExit, LookupError, TypeError, AttributeError, NotImplementedError)

@@ -132,6 +132,50 @@ ProviderOperation: TypeAlias = (
     CreateProvider | UpdateProvider | DeleteProvider | SetTraits | SetAggregates | SetInventory
 )
 Operation: TypeAlias = NameOperation | ProviderOperation | SetInventories | Reshape
+Request: TypeAlias = tuple[str, str, dict[str, Any] | None]
+"""The HTTP call of an operation: method, path and body."""
+
+
+_TRAIT, _CLASS, DRAIN = "trait ", "resource class ", "drain "
+
+
+def subject_of(operation: Operation) -> str:
+    """Return the key of an operation in outcomes and refusals.
+
+    It is the provider's UUID, ``trait NAME``, ``resource class NAME``, ``reshape``, ``bulk``, or
+    ``drain UUID``.
+    """
+    match operation:
+        case EnsureTrait(name):
+            return _TRAIT + name
+        case EnsureClass(name):
+            return _CLASS + name
+        case Reshape():
+            return "reshape"
+        case SetInventories():
+            return "bulk"
+        case SetInventory(uuid, drains=drains) if drains:
+            return DRAIN + uuid
+        case _:
+            return operation.uuid
+
+
+def needs_of(operation: Operation) -> Iterable[str]:
+    """Return the keys (:func:`subject_of`) of what the operation requires to exist."""
+    match operation:
+        case CreateProvider(parent_uuid=str(parent)):
+            return (parent,)
+        case UpdateProvider(parent_uuid=str(parent), moved=True):
+            return (parent,)
+        case SetTraits(traits=traits):
+            return (_TRAIT + name for name in traits)
+        case SetInventory(inventory=inventory):
+            return (_CLASS + name for name in inventory)
+        case Reshape(inventories, allocations):
+            names = {_CLASS + name for inventory in inventories.values() for name in inventory}
+            return {*names, *inventories, *used_providers(allocations)}
+        case _:
+            return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,11 +219,10 @@ def with_bulk_writes(plan: Plan, chunk: int, least: int = 2) -> Plan:
 
     Unchanged if ``chunk`` is below 2.  An inventory with ``drains`` keeps its own call.
     """
-    single = [each for each in plan if isinstance(each, SetInventory) and not each.drains]
+    single = [it for it in plan.operations if isinstance(it, SetInventory) and not it.drains]
     if chunk < 2 or len(single) < least:
         return plan
-    bulk_of = set(map(id, single))
-    rest = tuple(operation for operation in plan if id(operation) not in bulk_of)
+    rest = (it for it in plan.operations if not isinstance(it, SetInventory) or it.drains)
     groups = (single[start : start + chunk] for start in range(0, len(single), chunk))
     bulk = (SetInventories({each.uuid: each.inventory for each in group}) for group in groups)
     return replace(plan, operations=(*rest, *bulk))
@@ -227,7 +270,6 @@ def diff(  # noqa: PLR0913  the result depends on each of them
     allocations: Allocations | None = None,
     *,
     names: Names | None = None,
-    foreign: frozenset[str] = frozenset(),
     in_use: AbstractSet[str] = frozenset(),
     owned: str | None = None,
 ) -> Plan:
@@ -237,18 +279,14 @@ def diff(  # noqa: PLR0913  the result depends on each of them
         :class:`Reshape`.  It also removes the inventory of providers that are deleted afterwards,
         unless they are ``in_use``, so that no new consumer is placed there.
     :param names: the traits and classes that Placement has.
-    :param foreign: UUIDs of providers that are never written; changes to them become problems.
     :param in_use: UUIDs of providers on which other consumers hold allocations.
     :param owned: the root (UUID) whose tree is the caller's: it is deleted whoever shares it.
-    :raises ValueError: allocations are to be moved, but no provider in use has
-        inventory that may be written.
+    :raises ValueError: allocations are to be moved, but no provider in use has inventory.
     """
     names, problems = names or Names(), list[Problem]()
     changed = list(new.changed_since(old))
-    if foreign:
-        changed = [it for it in changed if not _is_foreign(it, old, new, foreign, problems)]
     if not changed and not allocations:
-        return Plan((), tuple(problems))
+        return Plan()
     staying = [new.providers[uuid] for uuid in changed if uuid in new]
     gone = {uuid for uuid in changed if uuid not in new}
     traits, aggregates = list[SetTraits](), list[SetAggregates]()
@@ -265,7 +303,7 @@ def diff(  # noqa: PLR0913  the result depends on each of them
             aggregates.append(SetAggregates(uuid, after.aggregates))
         if inventory != before.inventory:
             inventories.append(SetInventory(uuid, inventory))
-    used = (in_use | used_providers(allocations or {})) - foreign
+    used = in_use | used_providers(allocations or {})
     used_traits = {name for operation in traits for name in operation.traits}
     used_classes = {name for operation in inventories for name in operation.inventory}
     deleted = reversed(list(old.parents_first(gone)))
@@ -281,23 +319,6 @@ def diff(  # noqa: PLR0913  the result depends on each of them
     )
     shown = {uuid: (new.get(uuid) or old.providers[uuid]).name for uuid in changed}
     return Plan(operations, tuple(problems), shown, new)
-
-
-def _is_foreign(
-    uuid: str, old: Snapshot, new: Snapshot, foreign: frozenset[str], problems: list[Problem]
-) -> bool:
-    """Return whether a provider may not be written; what was to be changed is a problem."""
-    before, after = old.get(uuid), new.get(uuid)
-    if uuid in foreign:
-        if before is not None and before != after:
-            text = "not changed: sharing provider of another service"
-            problems.append(Problem(uuid, before.name, text))
-        return True
-    if after is not None and new.root_of(uuid) in foreign:
-        text = "not created: its parent is owned by another service"
-        problems.append(Problem(uuid, after.name, text))
-        return True
-    return False
 
 
 def _sendable(
@@ -330,8 +351,8 @@ def _sendable(
         *(f"trait {trait}" for trait in after.traits & names.absent_traits),
         *(f"resource class {it}" for it in names.absent_classes & after.inventory.keys()),
     }
-    for unknown in sorted(absent):
-        problems.append(Problem(uuid, name, f"{unknown} is unknown to this Placement; left out"))
+    texts = [f"{unknown} is unknown to this Placement; left out" for unknown in sorted(absent)]
+    problems += [Problem(uuid, name, text) for text in texts]
     traits = frozenset(trait for trait, text in wrong.items() if text is None)
     return traits - names.absent_traits, current if bad else inventory
 
@@ -343,12 +364,12 @@ def _reshape(
     gone: set[str],
     used: AbstractSet[str],
 ) -> Iterator[Reshape]:
-    """Yield the reshape, unless it is empty; ``used`` are providers that may be written."""
+    """Yield the reshape, unless it is empty; ``used`` are providers with allocations."""
     by_uuid = {operation.uuid: operation.inventory for operation in inventories}
     by_uuid |= {uuid: {} for uuid in sorted(gone - used) if old.providers[uuid].inventory}
     if allocations and not by_uuid:  # Placement refuses a reshape without any: one that stays
         known = (old.providers[uuid] for uuid in sorted(used) if uuid in old)
-        if (provider := next((each for each in known if each.inventory), None)) is None:
+        if (provider := next((it for it in known if it.inventory and not it.shares), None)) is None:
             text = "no provider of the tree has the allocations of"
             raise ValueError(f"{text} {', '.join(allocations)}")
         by_uuid = {provider.uuid: provider.inventory}

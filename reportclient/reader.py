@@ -8,10 +8,10 @@ import logging
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import quote
 
 from reportclient import forms
@@ -29,22 +29,8 @@ Listed = Mapping[str, Any]
 """An item of ``GET /resource_providers``: uuid, name, generation, parent_provider_uuid, …"""
 Traits = Mapping[str, frozenset[str]]
 """Traits by the UUIDs of providers."""
-_LISTED = partial(forms.field, key="resource_providers", check=forms.PARTS["resource_providers"])
-T = TypeVar("T")
-R = TypeVar("R")
 URL_BYTES = 4000
 """Maximum length of the list of aggregates in one URL, in bytes; servers accept 8 kB or more."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """A provider and the generation under which it was read."""
-
-    provider: Provider
-    generation: int
-
-
-Content = Callable[[Listed], _Read | None]
 
 
 def refresh(  # noqa: PLR0913  all but three are keywords
@@ -74,7 +60,7 @@ def refresh(  # noqa: PLR0913  all but three are keywords
     """
     path = f"/resource_providers?in_tree={root}"
     reply = api.request("GET", path)
-    listed = forms.checked(f"GET {path}", _LISTED, reply)
+    listed = _checked_part(path, "resource_providers", reply)
     modified = getattr(reply, "modified", "")
     _check_is_root(listed, root)
     others = view.sharing.difference(own)
@@ -83,19 +69,21 @@ def refresh(  # noqa: PLR0913  all but three are keywords
     is_restored = view.restored or restored
     if everything or restored:
         view = View(drained=view.drained, drained_since=view.drained_since)
-    content = partial(_content, api=api, traits=traits_of(listed))
-    read_all = partial(_read_all, view, content, at_once)
-    members = read_all(listed)
-    sharing = read_all(_sharing(members, api), as_roots=True)
-    known = {root, *(read.provider.uuid for read in (*members, *sharing))}
+    reading = _Reading(view, api, at_once, traits_of(listed))
+    reading.add(listed)
+    providers = reading.providers
+    aggregates = {uuid for each in providers.values() for uuid in each.aggregates}
+    found = {item["uuid"]: item for item in _in_aggregates(aggregates, SHARES_VIA_AGGREGATE, api)}
+    sharing = found.keys() - providers.keys()
+    reading.add([found[uuid] for uuid in found if uuid in sharing], as_roots=True)
     for uuid in (*roots, *sorted(own)):
-        if uuid not in known:
+        if uuid != root and uuid not in providers:
             tree = subtree(uuid, api)
             if uuid in roots or any(item["parent_provider_uuid"] is None for item in tree[:1]):
-                below = [item for item in tree[1:] if item["uuid"] not in known]
-                members += read_all(tree[:1], as_roots=True) + read_all(below)
-                known |= {uuid, *(item["uuid"] for item in below)}
-    view = _view_of(view, root, members, sharing)
+                reading.add(tree[:1], as_roots=True)
+                reading.add([item for item in tree[1:] if item["uuid"] not in providers])
+    sharing &= providers.keys()
+    view = reading.result(path, frozenset(sharing))
     return replace(view, modified=modified, restored=is_restored)
 
 
@@ -141,14 +129,14 @@ def with_root(view: View, uuid: str, api: API) -> View | None:
     listed = provider_by_uuid(uuid, api)
     if listed is None or listed["parent_provider_uuid"] is not None:
         return None
-    read = _content(listed, api, {})
-    if read is None or view.snapshot.named(read.provider.name) is not None:
+    if view.snapshot.named(listed["name"]) or (read := _content(listed, api, {})) is None:
         return None
+    provider, generation = read
     return replace(
         view,
-        snapshot=Snapshot.build([*view.snapshot.walk(), read.provider]),
-        generations={**view.generations, uuid: read.generation},
-        names=view.names.including([read.provider]),
+        snapshot=Snapshot.build([*view.snapshot.walk(), provider]),
+        generations={**view.generations, uuid: generation},
+        names=view.names.including([provider]),
     )
 
 
@@ -279,8 +267,12 @@ def part_of(path: str, part: str, api: API) -> Any:
     :raises reportclient.errors.WrongForm: the value is missing, or has another form.
     :raises reportclient.errors.PlacementError: the GET failed.
     """
-    parse = partial(forms.field, key=part, check=forms.PARTS[part])
-    return forms.checked(f"GET {path}", parse, api.request("GET", path))
+    return _checked_part(path, part, api.request("GET", path))
+
+
+def _checked_part(path: str, part: str, reply: Any) -> Any:
+    check = partial(forms.field, key=part, check=forms.PARTS[part])
+    return forms.checked(f"GET {path}", check, reply)
 
 
 def read_part(uuid: str, part: str, api: API) -> tuple[Any, int]:
@@ -339,51 +331,12 @@ def _was_restored(view: View, listed: Collection[Listed], root: str, modified: s
     return restored or lost or rewritten
 
 
-def _sharing(members: Iterable[_Read], api: API) -> list[Listed]:
-    tree = {read.provider.uuid for read in members}
-    aggregates = {agg for read in members for agg in read.provider.aggregates}
-    listed = {item["uuid"]: item for item in _in_aggregates(aggregates, SHARES_VIA_AGGREGATE, api)}
-    return [item for uuid, item in listed.items() if uuid not in tree]
-
-
 def _in_aggregates(aggregates: Iterable[str], required: str, api: API) -> Iterator[Listed]:
     """Yield the members of any of the aggregates with a trait; several times if in several."""
     left, size = sorted(aggregates), URL_BYTES // (36 + 1)
     while left:
         chunk, left = left[:size], left[size:]
         yield from _listing(f"member_of=in:{','.join(chunk)}&required={required}", api)
-
-
-def _read_all(
-    view: View,
-    content: Content,
-    at_once: int,
-    listed: Collection[Listed],
-    *,
-    as_roots: bool = False,
-) -> list[_Read]:
-    changed = [item for item in listed if not has_generation(view, item)]
-    contents = _map(content, changed, at_once)
-    read_now = {item["uuid"]: read for item, read in zip(changed, contents, strict=True)}
-    reads = []
-    for item in listed:
-        uuid, parent = item["uuid"], None if as_roots else item["parent_provider_uuid"]
-        read = read_now.get(uuid)
-        if uuid not in read_now:
-            read = _Read(view.snapshot.providers[uuid], item["generation"])
-        if read is not None:
-            placed = replace(read.provider, name=item["name"], parent_uuid=parent)
-            same = placed == read.provider
-            reads.append(read if same else _Read(placed, read.generation))
-    return reads
-
-
-def _map(function: Callable[[T], R], values: Collection[T], at_once: int) -> list[R]:
-    """Return the results of a function, in the order of its arguments; call it in threads."""
-    if at_once == 1 or len(values) < 2:
-        return list(map(function, values))
-    with ThreadPoolExecutor(at_once, thread_name_prefix="get") as pool:
-        return list(pool.map(function, values))
 
 
 def has_generation(view: View, item: Listed) -> bool:
@@ -396,46 +349,70 @@ def has_generation(view: View, item: Listed) -> bool:
     return is_known and view.generations.get(uuid) == item["generation"]
 
 
-def _content(item: Listed, api: API, traits: Traits) -> _Read | None:
-    """Read a provider with 3 GETs; return ``None`` if it was deleted meanwhile."""
+def _content(item: Listed, api: API, traits: Traits) -> tuple[Provider, int] | None:
+    """Return a provider and the generation under which it was read; ``None`` if it was deleted.
+
+    Sends 3 GETs, or 2 if ``traits`` has its traits.
+    """
     uuid, name = item["uuid"], item["name"]
     try:
-        parts = [read_part(uuid, "inventories", api)]
         known = uuid in traits
-        parts += [(traits[uuid], item["generation"]) if known else read_part(uuid, "traits", api)]
-        parts += [read_part(uuid, "aggregates", api)]
+        parts: list[tuple[Any, int]] = [
+            read_part(uuid, "inventories", api),
+            (traits[uuid], item["generation"]) if known else read_part(uuid, "traits", api),
+            read_part(uuid, "aggregates", api),
+        ]
     except NotFound:
         LOG.info("Provider %s (%s) was deleted while it was being read", name, uuid)
         return None
     provider = Provider(uuid, name, item["parent_provider_uuid"], *(value for value, _ in parts))
     # Another client may have written between the GETs: only the oldest generation is safe.
-    return _Read(provider, min(generation for _, generation in parts))
+    return provider, min(generation for _, generation in parts)
 
 
-def _view_of(view: View, root: str, members: list[_Read], sharing: list[_Read]) -> View:
-    reads = [*members, *sharing]
-    providers = {read.provider.uuid: read.provider for read in reads}
-    drained = still_drained(view.drained, providers.get)
-    same = providers == view.snapshot.providers
-    snapshot = view.snapshot
-    if not same:  # parents in a circle are no forest
-        path, whole = f"/resource_providers?in_tree={root}", _with_all_ancestors(providers)
-        snapshot = forms.checked(f"GET {path}", Snapshot.build, whole)
-    return View(
-        snapshot=snapshot,
-        generations={read.provider.uuid: read.generation for read in reads},
-        names=view.names if same else view.names.including(providers.values()),
-        sharing=frozenset(read.provider.uuid for read in sharing),
-        drained=drained,
-        drained_since={uuid: at for uuid, at in view.drained_since.items() if uuid in drained},
-        certain=True,
-    )
+@dataclass(slots=True)
+class _Reading:
+    """The providers that are read, by UUID, each with the generation under which it was."""
 
+    view: View
+    api: API
+    at_once: int
+    traits: Traits
+    providers: dict[str, Provider] = field(default_factory=dict)
+    generations: dict[str, int] = field(default_factory=dict)
 
-def _with_all_ancestors(providers: Mapping[str, Provider]) -> Collection[Provider]:
-    """Return the providers whose ancestors were all read: some may have been deleted meanwhile."""
-    left = dict(providers)
-    while orphans := [p.uuid for p in left.values() if p.parent_uuid and p.parent_uuid not in left]:
-        for uuid in orphans:
-            del left[uuid]
-    return left.values()
+    def add(self, listed: Collection[Listed], *, as_roots: bool = False) -> None:
+        """Add what was listed; read it if ``view`` lacks its present generation."""
+        known = self.view.snapshot.providers
+        changed = [item for item in listed if not has_generation(self.view, item)]
+        with ThreadPoolExecutor(self.at_once, thread_name_prefix="get") as pool:
+            read_all = map if len(changed) < 2 else pool.map
+            content = partial(_content, api=self.api, traits=self.traits)
+            uuids = [item["uuid"] for item in changed]
+            read = dict(zip(uuids, read_all(content, changed), strict=True))
+        for item in listed:
+            uuid, parent = item["uuid"], None if as_roots else item["parent_provider_uuid"]
+            found = read[uuid] if uuid in read else (known[uuid], item["generation"])
+            if found is not None:
+                provider, self.generations[uuid] = found
+                placed = replace(provider, name=item["name"], parent_uuid=parent)
+                self.providers[uuid] = provider if placed == provider else placed
+
+    def result(self, path: str, sharing: frozenset[str]) -> View:
+        """Return the view of what was listed at ``path``.
+
+        Providers of which an ancestor was not read are left out: it was deleted meanwhile.
+        """
+        names, snapshot, providers = self.view.names, self.view.snapshot, self.providers
+        drained = still_drained(self.view.drained, providers.get)
+        since = {uuid: at for uuid, at in self.view.drained_since.items() if uuid in drained}
+        if providers != snapshot.providers:
+            names, left = names.including(providers.values()), dict(providers)
+            above = {uuid: each.parent_uuid for uuid, each in left.items() if each.parent_uuid}
+            while orphans := [uuid for uuid, parent in above.items() if parent not in left]:
+                for uuid in orphans:
+                    del left[uuid], above[uuid]
+            # Parents in a circle are no forest.
+            snapshot = forms.checked(f"GET {path}", Snapshot.build, left.values())
+        generations = self.generations
+        return View(snapshot, generations, names, sharing, drained, since, certain=True)

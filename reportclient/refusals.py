@@ -9,7 +9,7 @@ left unchanged.
 Placement accepts an inventory that is smaller than its usage.  If another class grows with it, it
 is not sent, and drained as if Placement had refused it (:meth:`Refusals.without_exceeded`).
 
-:func:`explain_errors` adds details to the errors, such as the consumers that use a provider.
+:func:`explained` adds details to an error, such as the consumers that use a provider.
 """
 
 import contextlib
@@ -20,7 +20,6 @@ from math import inf
 from operator import itemgetter
 from typing import NamedTuple
 
-from reportclient.apply import DRAIN, Outcome, needs_of, subject_of
 from reportclient.errors import (
     PASSING,
     AlreadyThere,
@@ -38,16 +37,20 @@ from reportclient.http import API
 from reportclient.model import SILICON, Inventory, Provider, total_by_class
 from reportclient.plain_text import first_few
 from reportclient.plan import (
+    DRAIN,
     CreateProvider,
     DeleteProvider,
     EnsureClass,
     EnsureTrait,
     Operation,
     Plan,
+    Request,
     Reshape,
     SetInventory,
     SetTraits,
     UpdateProvider,
+    needs_of,
+    subject_of,
 )
 from reportclient.reader import (
     Listed,
@@ -60,8 +63,6 @@ from reportclient.schedule import Times, seconds_to_next_try
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
 
-ForeignClasses = Callable[[Provider], Collection[str]]
-"""A function that returns the classes of a provider that another client owns."""
 Users = Mapping[str, Sequence[str]]
 """Consumers (UUIDs) by class."""
 
@@ -89,9 +90,16 @@ class Refusal(NamedTuple):
 
 @dataclass(slots=True)
 class Refusals:
-    """Operations that failed, by :func:`reportclient.apply.subject_of`."""
+    """Operations that failed, by :func:`reportclient.plan.subject_of`."""
 
     by_subject: dict[str, Refusal] = field(default_factory=dict)
+    now: float = 0.0
+    """When the present attempt began, in seconds of a monotonic clock."""
+    times: Times = field(default_factory=Times)
+    stopped: Request | None = None
+    """The request at which the previous try of the attempt stopped."""
+    silence: Unreachable | None = None
+    """The error if Placement did not answer how inventory is used."""
     faulty_until: float = -inf
     """Until when nothing is sent that Placement has failed at, since it fails at all of a plan."""
     failed_reshape: BaseException | None = None
@@ -116,70 +124,52 @@ class Refusals:
             return self.failed_reshape
         return refusal.error
 
-    def note(self, outcome: Outcome, now: float, times: Times) -> None:
-        """Forget the operations of a plan that were done; remember where it met silence."""
-        for operation in outcome.done:
-            if self.earlier(operation) is not None:
-                del self.by_subject[subject_of(operation)]
-        if outcome.done:
-            self.faulty_until = -inf
-        if outcome.stopped_at is not None and is_silence(outcome.stopped_by):
-            self.add(outcome.stopped_at, outcome.stopped_by, now, times)
+    def acknowledged(self, operation: Operation) -> None:
+        """Forget an operation that was done, and that Placement failed at all of a plan."""
+        if self.earlier(operation) is not None:
+            del self.by_subject[subject_of(operation)]
+        self.faulty_until = -inf
 
-    def remember(
-        self, outcome: Outcome, errors: Mapping[str, PlacementError], now: float, times: Times
-    ) -> None:
-        """Remember operations that were refused now, each with the error of the same key."""
-        for subject, operation in outcome.refused.items():
-            err, earlier = errors[subject], self.earlier(operation)
-            if isinstance(err, AlreadyThere):
-                continue
-            unsent = subject in outcome.unsent
-            self.add(operation, earlier.error if unsent and earlier else err, now, times)
-            if unsent:
-                self.by_subject[subject] = self.by_subject[subject]._replace(
-                    due=-inf, at=earlier.at if earlier else -1.0
-                )
-            elif isinstance(err, PASSING) and not outcome.done:
-                self.faulty_until = max(self.faulty_until, self.by_subject[subject].due)
-
-    def add(self, operation: Operation, err: PlacementError, now: float, times: Times) -> None:
-        """Remember that an operation met ``err``."""
+    def add(self, operation: Operation, err: PlacementError, *, sent: bool = True) -> Refusal:
+        """Remember that an operation met ``err``, or was not ``sent`` since others met it."""
         earlier = self.earlier(operation)
         tries = 0 if earlier is None else earlier.tries + 1
-        wait = -inf if is_silence(err) else seconds_to_next_try(err, tries, times)
-        self.by_subject[subject_of(operation)] = Refusal(operation, err, tries, now + wait, now)
+        wait = -inf if is_silence(err) else seconds_to_next_try(err, tries, self.times)
+        refusal = Refusal(operation, err, tries, self.now + wait, self.now)
+        if not sent:
+            error, at = (err, -1.0) if earlier is None else (earlier.error, earlier.at)
+            refusal = Refusal(operation, error, tries, -inf, at)
+        self.by_subject[subject_of(operation)] = refusal
+        return refusal
 
     def earlier(self, operation: Operation) -> Refusal | None:
         """Return the refusal of this operation, or ``None``."""
         refusal = self.by_subject.get(subject_of(operation))
         return refusal if refusal is not None and refusal.operation == operation else None
 
-    def failed_at(self, operation: Operation) -> bool:
-        """Return whether Placement failed at the operation before, or did not answer it."""
-        if (refusal := self.earlier(operation)) is None or isinstance(operation, Reshape):
-            return False
-        return isinstance(refusal.error, (*PASSING, Unreachable))
+    def repeats(self, operation: Operation, request: Request) -> bool:
+        """Return whether Placement failed before at the operation, or in this attempt at this
+        request of it, or did not answer.
+        """
+        refusal = None if isinstance(operation, Reshape) else self.earlier(operation)
+        failed = refusal is not None and isinstance(refusal.error, (*PASSING, Unreachable))
+        return failed or request == self.stopped
 
-    def _waits(self, refusal: Refusal | None, now: float) -> bool:
+    def _waits(self, refusal: Refusal | None) -> bool:
         """Return whether an operation that was refused is not to be sent again yet."""
         if refusal is None:
             return False
-        faulty = isinstance(refusal.error, PASSING) and now < self.faulty_until
-        return faulty or now < refusal.due
+        faulty = isinstance(refusal.error, PASSING) and self.now < self.faulty_until
+        return faulty or self.now < refusal.due
 
-    def suppress(
-        self, plan: Plan, snapshot: Snapshot, now: float
-    ) -> tuple[list[Operation], list[Operation]]:
+    def suppress(self, plan: Plan, snapshot: Snapshot) -> tuple[list[Operation], list[Operation]]:
         """Return the operations that may be sent now, and those among them that go last.
 
         What failed before goes last, the operation that was sent last at the end, each with what
         needs it.
         Forget the operations that ``plan`` does not have, for which ``snapshot`` was read.
         """
-        if not self.by_subject:
-            return list(plan), []
-        sent = [operation for operation in plan if not self._waits(self.earlier(operation), now)]
+        sent = [operation for operation in plan if not self._waits(self.earlier(operation))]
         wanted = {key for key in self.by_subject if key.startswith(DRAIN)}
         wanted.update({RESHAPE} if self.reshape() is not None else ())
         wanted.update(subject_of(each) for each in plan if self.earlier(each) is not None)
@@ -189,7 +179,7 @@ class Refusals:
         return first, [each for rank, each in ranked if rank > -inf]
 
     def without_exceeded(
-        self, operations: Iterable[Operation], view: View, now: float, times: Times, api: API
+        self, operations: Iterable[Operation], snapshot: Snapshot, api: API
     ) -> list[Operation]:
         """Return the operations but inventories of which consumers hold too much; remember those.
 
@@ -200,10 +190,11 @@ class Refusals:
         left: list[Operation] = []
         for operation in operations:
             try:
-                _refuse_exceeded(operation, view.snapshot, api)
+                _refuse_exceeded(operation, snapshot, api)
                 left.append(operation)
             except PlacementError as err:
-                self.add(operation, without_frames(err), now, times)
+                self.silence = err if is_silence(err) else self.silence
+                self.add(operation, without_frames(err))
         return left
 
     def _ranks(self, operations: list[Operation], snapshot: Snapshot) -> list[float]:
@@ -228,19 +219,17 @@ class Refusals:
             by_need |= {each: max(ranks[-1], by_need.get(each, -inf)) for each in gives}
         return ranks
 
-    def look_at_users(self, view: View, now: float, times: Times, api: API) -> Unreachable | None:
+    def look_at_users(self, view: View, api: API) -> None:
         """Have refused removals sent again whose last user has gone.
 
         Consumers and other hosts are looked at after one period, and then at doubled gaps: 1 GET
-        each.  If one fails, the removal goes on waiting.  Return the error if Placement was silent.
+        each.  If one fails, the removal goes on waiting.
         """
-        silence = None
         for subject, refusal in list(self.by_subject.items()):
-            waits = not -inf < refusal.due <= now or isinstance(refusal.error, Kept)
-            if waits or not _is_drained(refusal):
-                continue
             removal, err = refusal.operation, refusal.error
-            assert isinstance(removal, _REMOVALS) and isinstance(err, InUse)
+            waits = not -inf < refusal.due <= self.now or isinstance(err, Kept)
+            if waits or not isinstance(err, InUse) or not isinstance(removal, _REMOVALS):
+                continue
             try:
                 if isinstance(err, Shared):
                     provider = view.snapshot.get(removal.uuid)
@@ -249,51 +238,51 @@ class Refusals:
                 else:
                     used = bool(users_by_class(removal, api, err.classes))
             except PlacementError as failed:
-                used, silence = True, failed if is_silence(failed) else silence
+                used, self.silence = True, failed if is_silence(failed) else self.silence
             if used:
-                self.add(refusal.operation, refusal.error, now, times)
+                self.add(removal, err)
             else:
                 self.by_subject[subject] = refusal._replace(due=-inf)
-        return silence
 
-    def blocking(self, now: float) -> dict[str, PlacementError]:
+    def blocking(self) -> dict[str, PlacementError]:
         """Return the errors, by provider UUID or name, that hold up dependent operations."""
         kinds = (EnsureTrait, EnsureClass, CreateProvider, DeleteProvider, SetTraits)
         return {
             subject: refusal.error
             for subject, refusal in self.by_subject.items()
-            if isinstance(refusal.operation, kinds) and self._waits(refusal, now)
+            if isinstance(refusal.operation, kinds) and self._waits(refusal)
         }
 
     def draining(self) -> frozenset[str]:
         """Return the UUIDs of providers with something that can't be removed since it is in use."""
-        return frozenset(key for key, each in self.by_subject.items() if _is_drained(each))
+        refusals = self.by_subject.items()
+        in_use = ((key, each.operation) for key, each in refusals if isinstance(each.error, InUse))
+        return frozenset(key for key, operation in in_use if isinstance(operation, _REMOVALS))
 
     def errors(self, failed: Mapping[str, PlacementError] = {}) -> dict[str, PlacementError]:
         """Return the errors that are remembered or ``failed`` now, by provider UUID or name.
 
-        Each cause is there only once, and without those that have details now.
+        Each cause is there only once.
         """
         own, listed = dict[str, PlacementError](), set[int]()
         for key, refusal in self.by_subject.items():
             if id(refusal.error) not in listed and not is_silence(refusal.error):
                 own[key.removeprefix(DRAIN)] = refusal.error
                 listed.add(id(refusal.error))
-        listed |= {id(err) for subject, err in failed.items() if subject in own}
         return {**{key: err for key, err in failed.items() if id(err) not in listed}, **own}
 
     def drains(
         self,
         snapshot: Snapshot,
         planned: Iterable[Operation],
-        foreign: ForeignClasses | None = None,
-        now: float = inf,
+        foreign: Mapping[str, Collection[str]],
     ) -> Plan:
         """Return a plan that reserves all inventory that can't be removed yet.
 
+        ``foreign``: the classes that another client owns, by the provider's UUID, which stay.
         ``planned`` are all operations of the period: a provider above one in use can't be
         deleted either.  Nothing is planned for what ``snapshot`` has reserved already, or what
-        failed and waits ``now``.  Any other drains that failed are forgotten.
+        failed and waits now.  Any other drains that failed are forgotten.
         """
         leaving = {each.uuid for each in planned if isinstance(each, DeleteProvider)}
         drains: dict[str, SetInventory | None] = {}
@@ -304,7 +293,7 @@ class Refusals:
                 provider = snapshot.get(operation.uuid)
                 while provider is not None:
                     if provider.uuid == operation.uuid or provider.uuid in leaving:
-                        names = foreign(provider) if foreign else ()
+                        names = provider.inventory.keys() & foreign.get(provider.uuid, ())
                         theirs = {name: provider.inventory[name] for name in names}
                         drains[provider.uuid] = _drain(provider, theirs)
                     provider = snapshot.get(provider.parent_uuid) if provider.parent_uuid else None
@@ -312,12 +301,12 @@ class Refusals:
                 inventory = operation.inventory
                 wanted = {name: inventory[name] for name in inventory.keys() - err.classes}
                 drains[operation.uuid] = _drain(snapshot.providers[operation.uuid], wanted)
-        wanted_now = [each for each in drains.values() if each is not None]
-        subjects = {subject_of(each) for each in wanted_now}
+        wanted_now = {subject_of(each): each for each in drains.values() if each is not None}
         for key in [key for key in self.by_subject if key.startswith(DRAIN)]:
-            if key not in subjects:
+            if key not in wanted_now:
                 del self.by_subject[key]
-        return Plan(tuple(each for each in wanted_now if not self._waits(self.earlier(each), now)))
+        sent = (each for each in wanted_now.values() if not self._waits(self.earlier(each)))
+        return Plan(tuple(sent))
 
 
 def _drain(provider: Provider, wanted: Mapping[str, Inventory]) -> SetInventory | None:
@@ -375,37 +364,31 @@ def _waiting(
     return frozenset(n for n in related if n not in now or wanted[n].total > now[n].total)
 
 
-def explain_errors(outcome: Outcome, api: API) -> dict[str, PlacementError]:
-    """Return the errors of ``outcome.failed`` with details, by the same keys; up to 2 GETs each."""
-    explained = dict(outcome.failed)
-    for subject, err in outcome.failed.items():
-        operation, snapshot = outcome.refused.get(subject), outcome.view.snapshot
-        with contextlib.suppress(PlacementError):
-            explained[subject] = _explained(err, operation, snapshot, api)
-    return explained
-
-
-def _explained(
-    err: PlacementError, operation: Operation | None, snapshot: Snapshot, api: API
+def explained(
+    err: PlacementError, operation: Operation, snapshot: Snapshot, api: API
 ) -> PlacementError:
-    match err, operation:
-        case InUse() | Forbidden(), Reshape():
-            text = f"{err.args[0]}; neither inventory nor allocations were moved"
-            return type(err)(text, request_id=err.request_id)
-        case Shared() | Kept(), _:
-            return err
-        case InUse(), DeleteProvider() | SetInventory():
-            users = users_by_class(operation, api)
-            text = _draining(operation, snapshot.get(operation.uuid), users)
-            return InUse(text, request_id=err.request_id)
-        case NameTaken(), CreateProvider(uuid, name) | UpdateProvider(uuid, name):
-            # Placement refuses an existing UUID with the same error as an existing name.
-            other = provider_by_name(name, api) or provider_by_uuid(uuid, api)
-            if other is not None and other["uuid"] == uuid:
-                return AlreadyThere(str(err.args[0]), request_id=err.request_id)
-            return err if other is None else name_taken_error(uuid, name, other)
-        case _:
-            return err
+    """Return the error of an operation with details, which take up to 2 GETs, if they succeed.
+
+    ``snapshot`` is the one before the operation.
+    """
+    with contextlib.suppress(PlacementError):
+        match err, operation:
+            case InUse() | Forbidden(), Reshape():
+                text = f"{err.args[0]}; neither inventory nor allocations were moved"
+                return type(err)(text, request_id=err.request_id)
+            case Shared() | Kept(), _:
+                return err
+            case InUse(), DeleteProvider() | SetInventory():
+                users = users_by_class(operation, api)
+                text = _draining(operation, snapshot.get(operation.uuid), users)
+                return InUse(text, request_id=err.request_id)
+            case NameTaken(), CreateProvider(uuid, name) | UpdateProvider(uuid, name):
+                # Placement refuses an existing UUID with the same error as an existing name.
+                other = provider_by_name(name, api) or provider_by_uuid(uuid, api)
+                if other is not None and other["uuid"] == uuid:
+                    return AlreadyThere(str(err.args[0]), request_id=err.request_id)
+                return err if other is None else name_taken_error(uuid, name, other)
+    return err
 
 
 def _draining(
@@ -423,10 +406,6 @@ def _draining(
             then += f", and {', '.join(waiting)} is reported"
     names = first_few(sorted({*chain(*users.values())})) or "consumers that are gone now"
     return f"draining: {held} in use by {names}; {then}"
-
-
-def _is_drained(refusal: Refusal) -> bool:
-    return isinstance(refusal.error, InUse) and isinstance(refusal.operation, _REMOVALS)
 
 
 def users_by_class(

@@ -3,6 +3,7 @@
 import json as jsonlib
 import re
 import time
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -18,12 +19,13 @@ from reportclient.errors import (
     PlacementError,
     Rejected,
     ServerFault,
+    TooNew,
     TooOld,
     UnknownNames,
     Unreachable,
     WrongForm,
 )
-from reportclient.forms import shown
+from reportclient.forms import parse_microversion, shown
 
 _CODES: dict[str, type[PlacementError]] = {
     "placement.concurrent_update": Conflict,
@@ -70,8 +72,10 @@ class Answer(dict[str, Any]):
     Empty without one."""
 
 
-def answer(method: str, path: str, response: Any) -> Answer:
-    """Return the JSON object of an answer (a :class:`requests.Response`).
+def answer(method: str, path: str, response: Any, version: str) -> Answer:
+    """Return the JSON object of an answer (a :class:`requests.Response`) to a request.
+
+    ``version`` is the microversion with which it was sent.
 
     :raises reportclient.errors.PlacementError: the answer is an error, or not Placement's.
     """
@@ -83,16 +87,35 @@ def answer(method: str, path: str, response: Any) -> Answer:
     what = f"{method} {shown(path)}: {response.status_code}"
     if response.status_code in _TOO_LONG:
         raise Rejected(f"{what}, the URL is too long ({len(path)} bytes): request less at once")
-    err, body_error = _error(what, path, response), first_error(response)
-    err.status = response.status_code
-    err.code, err.detail = body_error.get("code"), body_error.get("detail")
+    errors = (body or {}).get("errors")
+    first = errors[0] if isinstance(errors, list) and errors else {}
+    texts = first.items() if isinstance(first, dict) else ()
+    error = {key: value for key, value in texts if isinstance(value, str)}
+    if response.status_code == 406:
+        _refuse_version(f"{method} {shown(path)}", version, error)
+    err = _error(what, path, response, error)
+    err.status, err.code, err.detail = response.status_code, error.get("code"), error.get("detail")
     raise err
 
 
-def _error(what: str, path: str, response: Any) -> PlacementError:
+def _refuse_version(what: str, version: str, error: dict[str, str]) -> None:
+    """Raise the error of a 406, unless it names no versions."""
+    wanted, range_of = parse_microversion(version), dict[str, tuple[int, ...]]()
+    for key in ("min_version", "max_version"):
+        with suppress(ValueError):
+            range_of[key] = parse_microversion(error.get(key, ""))
+    if range_of.get("min_version", wanted) > wanted:
+        text = f"{what}: Placement supports microversion {error['min_version']} and later only"
+        raise TooNew(f"{text}, this client needs {version}")
+    if range_of.get("max_version", wanted) < wanted:
+        newest = error["max_version"]
+        text = f"{what} needs microversion {version}; Placement has {newest}"
+        raise TooOld(text, newest=newest)
+
+
+def _error(what: str, path: str, response: Any, error: dict[str, str]) -> PlacementError:
     status = response.status_code
     request_id = response.headers.get("x-openstack-request-id")
-    error = first_error(response)
     text = f"{what} {' '.join((error.get('detail') or error.get('title') or '').split())}"
     if status == 401:  # of Placement, or of a proxy before it
         text = f"{text.rstrip()}; Placement does not accept the credentials"
@@ -118,8 +141,8 @@ def _error(what: str, path: str, response: Any) -> PlacementError:
         kind = Conflict
     if kind is Rejected and status == 409:
         kind = next((it for start, it in _WITHOUT_CODE.items() if path.startswith(start)), kind)
-    names = _unknown_names(text) if status == 400 else frozenset()
-    if names:
+    unknown = _UNKNOWN_TRAITS.search(text) or _UNKNOWN_CLASS.search(text)
+    if status == 400 and unknown and (names := frozenset(_NAME.findall(unknown["names"]))):
         return UnknownNames(text, request_id=request_id, names=names)
     return kind(text, request_id=request_id)
 
@@ -141,11 +164,6 @@ def seconds_of(date: str) -> float | None:
         return None
 
 
-def _unknown_names(text: str) -> frozenset[str]:
-    match = _UNKNOWN_TRAITS.search(text) or _UNKNOWN_CLASS.search(text)
-    return frozenset(_NAME.findall(match["names"])) if match else frozenset()
-
-
 def _body(response: Any) -> dict[str, Any] | None:
     """Return the JSON object of an answer, ``{}`` if it is empty, ``None`` if not Placement's.
 
@@ -162,11 +180,3 @@ def _body(response: Any) -> dict[str, Any] | None:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
-
-
-def first_error(response: Any) -> dict[str, str]:
-    """Return the texts of the first error object in an answer of Placement's; empty if none."""
-    errors = (_body(response) or {}).get("errors")
-    first = errors[0] if isinstance(errors, list) and errors else {}
-    texts = first.items() if isinstance(first, dict) else ()
-    return {key: value for key, value in texts if isinstance(value, str)}

@@ -7,15 +7,14 @@ conflict that repeats although nothing has changed is such a failure.
 """
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from time import monotonic, sleep, time
 from typing import Any, Protocol, TypeVar
 
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
-from reportclient.apply import FAULTS, Outcome, apply, http_call
+from reportclient.apply import Outcome, apply
 from reportclient.errors import (
     PLAN_ANEW,
     AlreadyThere,
@@ -39,13 +38,8 @@ from reportclient.reader import (
     with_root,
     with_unread,
 )
-from reportclient.refusals import (
-    ForeignClasses,
-    Refusals,
-    explain_errors,
-)
+from reportclient.refusals import Refusals
 from reportclient.schedule import RETRY_REFUSED_EVERY, UPGRADES_SEEN_WITHIN, Schedule, Times
-from reportclient.snapshot import Snapshot
 from reportclient.view import View
 
 LOG = logging.getLogger(__name__)
@@ -89,10 +83,6 @@ class Counting:
     """Number of tries: more than one after conflicts with other clients."""
     done: list[Operation] = field(default_factory=list)
     """The acknowledged operations."""
-    stopped: tuple[Any, ...] | None = None
-    """The request at which the previous try stopped, as :func:`http_call` returns it."""
-    ended_by: tuple[Any, ...] | None = None
-    """The error that ended the previous try; the view and the number of writes at that time."""
 
     def request(
         self, method: str, path: str, *, json: Any = None, needs: str | None = None
@@ -166,27 +156,36 @@ class Root:
         counted = Counting(api or self.api, now)
         if (waits_for := self.schedule.waits_for(now, urgent=urgent)) is not None:
             return waits_for, counted
-        began = self.clock()
+        refusals, began = self.refusals, self.clock()
+        refusals.now, refusals.times, refusals.stopped = now, self.times, None
         result: T | Exception
+        ended: tuple[Any, ...] | None = None
+
+        def plan_anew(err: BaseException) -> bool:
+            """Return whether this is a race with another client, and not the same again."""
+            nonlocal ended
+            if isinstance(err, NotFound):
+                self.view = self.view.stale()
+            before, ended = ended, (*err.args[:1], self.view, len(counted.done))
+            return isinstance(err, PLAN_ANEW) and before != ended
+
         try:
-            for each in retrying(partial(self._plan_anew, counted), self.times):
+            for each in retrying(plan_anew, self.times):
                 with each:
                     counted.tries = each.retry_state.attempt_number
                     result = function(counted)
-        except PlacementError as err:
-            if isinstance(err, (*PLAN_ANEW, WrongForm)):
-                self.view = self.view.stale()
-            result = without_frames(err)
         except Exception as err:  # noqa: BLE001  whoever gets it raises it or logs it
-            self.view = self.view.stale()
-            result = err
+            known = isinstance(err, PlacementError)
+            if not known or isinstance(err, (*PLAN_ANEW, WrongForm)):
+                self.view = self.view.stale()
+            result = without_frames(err) if known else err
         failure = result if isinstance(result, Exception) else getattr(result, "error", None)
         if counted.calls and (counted.done or not isinstance(failure, Unreachable)):
             self.schedule.answered()
         if counted.calls and isinstance(failure, Unreachable):
             pending = self.refusals.any_error(is_silence) or not self.view.certain
-            ended = now + self.clock() - began
-            self.schedule.unanswered(without_frames(failure), ended, self.times, pending=pending)
+            at = now + self.clock() - began
+            self.schedule.unanswered(without_frames(failure), at, self.times, pending=pending)
         if save and self.store is not None and self.view.generations:
             self.store.save(self.uuid, self.view)
         return result, counted
@@ -254,68 +253,71 @@ class Root:
         api: Counting,
         *,
         stop: Callable[[], bool] = lambda: False,
-        foreign: ForeignClasses | None = None,
+        foreign: Mapping[str, Collection[str]] = {},
     ) -> Outcome:
         """Send a plan without what has to wait; drain what can't be removed yet.
 
         Draining reserves all of an inventory that consumers still use.
 
         :param stop: called before each batch; if it returns true, the rest is not sent.
-        :param foreign: returns the classes of a provider that are not to be drained; ``None``: the
-            caller owns all.
-        :raises reportclient.errors.PlacementError: as :meth:`remember_refusals`; what is to be
-            deleted was changed.
+        :param foreign: classes that are not to be drained, by the provider's UUID, for the
+            providers that may be deleted only as they were read.
+        :raises reportclient.errors.PlacementError: as :meth:`send`; what is to be deleted was
+            changed.
         """
-        refusals, now, times, was_read = self.refusals, api.now, self.times, api.calls > 0
+        refusals, was_read = self.refusals, api.calls > 0
         if not plan.operations and not refusals.by_subject:
             return Outcome(self.view)
-        silence = refusals.look_at_users(self.view, now, times, api)
-        first, late = refusals.suppress(plan, self.view.snapshot, now)
+        refusals.silence = None
+        first, late = list(plan.operations), list[Operation]()
+        blocked: Mapping[str, PlacementError] = {}
+        if refusals.by_subject:
+            refusals.look_at_users(self.view, api)
+            first, late = refusals.suppress(plan, self.view.snapshot)
+            blocked = refusals.blocking()
         deleted = {each.uuid for each in (*first, *late) if isinstance(each, DeleteProvider)}
-        if deleted and not was_read and foreign is not None:
-            self._refuse_changed(deleted, api)  # else all of it goes in any case
-        first, late = (
-            refusals.without_exceeded(part, self.view, now, times, api) for part in (first, late)
-        )
+        if not was_read and deleted & foreign.keys():
+            self._refuse_changed(deleted, api)
+        snapshot = self.view.snapshot
+        first, late = (refusals.without_exceeded(part, snapshot, api) for part in (first, late))
         # After a conflict inventories are written one by one, so that only one meets it again.
         chunk = self.bulk.chunk if api.tries == 1 else 0
         bulk = with_bulk_writes(replace(plan, operations=tuple(first)), chunk, self.bulk.least)
-        sent = apply(
-            replace(plan, operations=(*bulk, *late)),
-            self.view,
-            api,
-            stop=stop,
-            at_once=times.at_once,
-            failed=refusals.blocking(now),
-            patience=1 if api.stopped or refusals.any_error(is_passing) else FAULTS,
-            tried=lambda each, request: refusals.failed_at(each) or request == api.stopped,
-        )
-        outcome = self.remember_refusals(self._acknowledged(sent, api), api)
+        sent = replace(plan, operations=(*bulk, *late))
+        outcome = self.send(sent, api, stop=stop, blocked=blocked)
         stopped_by = outcome.stopped_by
         if refusals.by_subject:
-            drains = refusals.drains(self.view.snapshot, plan, foreign, now)
-            drained = self.remember_refusals(self.send(drains, api), api)
-            errors = [each.error for each in refusals.by_subject.values() if each.at == now]
-            silence = silence or next(filter(is_silence, errors), None)
-            stopped_by = stopped_by or drained.stopped_by
-        return replace(outcome, view=self.view, stopped_by=stopped_by or silence)
+            drains = refusals.drains(self.view.snapshot, plan, foreign)
+            stopped_by = stopped_by or self.send(drains, api).stopped_by
+        return replace(outcome, view=self.view, stopped_by=stopped_by or refusals.silence)
 
     def _refuse_changed(self, deleted: set[str], api: Counting) -> None:
         """Look whether what is to be deleted is as it was read: a DELETE takes no generation.
 
         :raises reportclient.errors.Conflict: another client has written to it.
         """
-        known = self.view.generations
-        for item in members_of(self.uuid, api) if deleted & known.keys() else ():
-            if item["uuid"] in deleted and item["generation"] != known[item["uuid"]]:
+        known = {uuid: it for uuid, it in self.view.generations.items() if uuid in deleted}
+        for item in members_of(self.uuid, api):
+            if item["generation"] != known.get(item["uuid"], item["generation"]):
                 self.view = self.view.stale()
                 raise Conflict(f"provider {item['name']} was changed before it was deleted")
 
-    def send(self, plan: Plan, api: Counting) -> Outcome:
-        """Send a plan as it is, and update the view by what Placement acknowledged."""
-        return self._acknowledged(apply(plan, self.view, api), api)
+    def send(
+        self,
+        plan: Plan,
+        api: Counting,
+        *,
+        stop: Callable[[], bool] = lambda: False,
+        blocked: Mapping[str, PlacementError] = {},
+    ) -> Outcome:
+        """Send a plan as it is, but for what needs what is ``blocked``; remember what is refused.
 
-    def _acknowledged(self, outcome: Outcome, api: Counting) -> Outcome:
+        The view changes by what Placement acknowledged.
+
+        :raises reportclient.errors.PlacementError: one of ``PLAN_ANEW`` stopped the plan.
+        """
+        at_once, refusals = self.times.at_once, self.refusals
+        outcome = apply(plan, self.view, api, refusals, stop=stop, at_once=at_once, failed=blocked)
         api.done += outcome.done
         if outcome.done:
             self.schedule.unreachable = None
@@ -324,7 +326,16 @@ class Root:
             at = self.wall_clock()
             since = {uuid: since.get(uuid, at) for uuid in self.view.drained}
             self.view = replace(self.view, drained_since=since)
-        self.refusals.note(outcome, api.now, self.times)
+        if outcome.bulk_refused:
+            LOG.info(
+                "Placement refuses bulk writes by the reshaper: writing inventories one by one"
+            )
+            self.bulk.chunk = 0
+        stop_err, stopped_at = outcome.stopped_by, outcome.stopped_at
+        if isinstance(stop_err, AlreadyThere) and isinstance(stopped_at, CreateProvider):
+            outcome.stopped_by = stop_err = self._read_existing(stopped_at, stop_err, api)
+        if isinstance(stop_err, PLAN_ANEW):
+            raise stop_err
         return outcome
 
     def read(self, api: API) -> None:
@@ -333,35 +344,6 @@ class Root:
         :raises reportclient.errors.PlacementError: reading failed; the view is unchanged.
         """
         self.view = refresh(self.view, self.uuid, api)
-
-    def remember_refusals(self, outcome: Outcome, api: Counting) -> Outcome:
-        """Remember refused operations; return the outcome.
-
-        :raises reportclient.errors.PlacementError: one of ``PLAN_ANEW`` stopped the plan.
-        """
-        stopped_by, stop = outcome.stopped_by, outcome.stopped_at
-        if isinstance(stopped_by, PLAN_ANEW) and stop is not None:
-            api.stopped = http_call(stop, outcome.view.generations)
-        if outcome.bulk_refused:
-            LOG.info(
-                "Placement refuses bulk writes by the reshaper: writing inventories one by one"
-            )
-            self.bulk.chunk = 0
-        if not outcome.failed and stopped_by is None:
-            return outcome
-        errors = explain_errors(outcome, api)
-        self.refusals.remember(outcome, errors, api.now, self.times)
-        refused = [(each, errors[key]) for key, each in outcome.refused.items()]
-        if stop is not None and stopped_by is not None:
-            refused.append((stop, stopped_by))
-        for each, err in refused:
-            if isinstance(err, AlreadyThere):
-                stopped_by = err
-                if isinstance(each, CreateProvider):
-                    stopped_by = self._read_existing(each, err, api)
-        if isinstance(stopped_by, PLAN_ANEW):
-            raise stopped_by
-        return replace(outcome, stopped_by=stopped_by)
 
     def _read_existing(
         self, create: CreateProvider, err: PlacementError, api: Counting
@@ -372,31 +354,24 @@ class Root:
         """
         before = self.refusals.earlier(create)
         if before is not None and isinstance(before.error, NameTaken):
-            self.refusals.add(create, before.error, api.now, self.times)
-            return before.error
+            return self.refusals.add(create, before.error).error
         self.read(api)
         if create.uuid in self.view.snapshot:
             return err
         extended = None if self.inside else with_root(self.view, create.uuid, api)
-        if extended is not None and _may_take(create, extended.snapshot):
+        name = extended.snapshot.providers[create.uuid].name if extended else ""
+        # A child that was taken out of the tree has its UUID at the end of its name.
+        is_own = name == create.name or name.endswith(create.uuid)
+        if extended is not None and (create.parent_uuid is None or is_own):
             self.view = extended
-        else:
+        else:  # a stranger's
             text = (
                 f"Placement already has provider {create.name} ({create.uuid}), in another tree. "
                 "If it is in use: give one of the two providers another name, or stop the service "
                 "that reports it. If it is a leftover: delete it in Placement."
             )
-            self.refusals.add(create, NameTaken(text), api.now, self.times)
+            self.refusals.add(create, NameTaken(text))
         return err
-
-    def _plan_anew(self, api: Counting, err: BaseException) -> bool:
-        """Return whether the error is a race with another client, so that a new try is useful."""
-        if not isinstance(err, PLAN_ANEW):
-            return False
-        if isinstance(err, NotFound):
-            self.view = self.view.stale()
-        before, api.ended_by = api.ended_by, (err.args[0], self.view, len(api.done))
-        return before != api.ended_by
 
 
 def retrying(is_race: Callable[[BaseException], bool], times: Times) -> Retrying:
@@ -408,12 +383,3 @@ def retrying(is_race: Callable[[BaseException], bool], times: Times) -> Retrying
         sleep=times.pause or sleep,
         reraise=True,
     )
-
-
-def _may_take(create: CreateProvider, snapshot: Snapshot) -> bool:
-    """Return whether an existing root may get the parent of ``create``: it is no stranger's.
-
-    A child that was taken out of the tree has its UUID at the end of its name.
-    """
-    name = snapshot.providers[create.uuid].name
-    return create.parent_uuid is None or name == create.name or name.endswith(create.uuid)

@@ -278,7 +278,9 @@ class Tracker:
             self.ledger = ledger  # claim nothing in Placement that is not on disk
             decision = self._decide(api, api.now, disabled, repeats_only=True)
         try:
-            foreign = self.ledger.foreign_classes
+            deleted = [each.uuid for each in decision.plan if isinstance(each, DeleteProvider)]
+            providers, ledger = before.providers, self.ledger
+            foreign = {uuid: ledger.foreign_classes(providers[uuid]) for uuid in deleted}
             outcome = self.root.write(decision.plan, api, stop=stop, foreign=foreign)
         finally:  # also after a conflict, or if the details of an error could not be read
             root = self.view.snapshot.get(self.uuid)
@@ -489,8 +491,6 @@ class Tracker:
         if plan is None:
             return Report(self.node)
         outcome = root.send(plan, api)
-        if not outcome.done:
-            outcome = root.remember_refusals(outcome, api)
         failed = outcome.failed.items()
         conditions = tuple(of_write(key, err, plan.names, self.node) for key, err in failed)
         return Report(self.node, plan=plan, conditions=conditions).with_error(outcome.stopped_by)

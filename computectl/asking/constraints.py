@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 from reportclient.candidates import ResourceRequest, read_request
 from reportclient.candidates.request import ANY_OF
+from reportclient.candidates.request_filter import FORBIDDEN
 from reportclient.candidates.text import parameters, query_string
-from reportclient.request_filter import FORBIDDEN
 
 AMOUNT = "resources"
 OF_GROUPS = (AMOUNT, "required", "member_of", "in_tree")

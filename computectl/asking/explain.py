@@ -20,11 +20,11 @@ from computectl.shared.commands import Columns
 from computectl.shared.screen import Line, Screen, in_columns
 from reportclient.candidates import AllocationCandidates, ResourceRequest, to_query_string
 from reportclient.candidates.asking import allocation_candidates
+from reportclient.candidates.request_filter import forbid_disabled
 from reportclient.http import API
 from reportclient.model import SHARES_VIA_AGGREGATE, Inventory
 from reportclient.plain_text import plain
 from reportclient.reader import providers_with_trait, read_part
-from reportclient.request_filter import forbid_disabled
 
 LIMIT = 10_000
 """Candidates requested in each query; of an answer with as many, hosts are not counted."""

@@ -24,13 +24,13 @@ from drivers.api import DriverContext
 from drivers.errors import DriverError, ReshapeFailed
 from drivers.loader import load_drivers
 from reportclient import plan as ops
-from reportclient.apply import Outcome, http_call, refuse_if_shared
-from reportclient.errors import InUse, Kept, PlacementError, Shared
+from reportclient.apply import http_call, refuse_if_shared
+from reportclient.errors import InUse, Kept, Shared
 from reportclient.http import API
 from reportclient.model import used_providers
 from reportclient.plain_text import error_text
 from reportclient.reader import provider_by_name
-from reportclient.refusals import explain_errors, name_taken_error, users_by_class
+from reportclient.refusals import explained, name_taken_error, users_by_class
 from reportclient.reshape import generations_after
 from reportclient.snapshot import EMPTY, Snapshot
 
@@ -157,8 +157,8 @@ def _without_waiting(plan: ops.Plan, tracker: Tracker, api: API) -> ops.Plan:
 
     The root's refusals have these removals afterwards.  1 GET for each removal, 2 if it is in use.
     """
-    root, view, moved = tracker.root, tracker.view, dict[str, Any]()
-    removals, errors = dict[str, ops.Operation](), dict[str, PlacementError]()
+    view, refusals = tracker.view, tracker.root.refusals
+    moved, waiting = dict[str, Any](), set[str]()
     for operation in plan:
         if isinstance(operation, ops.Reshape):
             moved.update(operation.allocations)
@@ -168,27 +168,28 @@ def _without_waiting(plan: ops.Plan, tracker: Tracker, api: API) -> ops.Plan:
         had = view.snapshot.get(operation.uuid)
         if had is None or not had.inventory.keys() - wanted.keys():
             continue
-        removals[had.uuid] = operation
         try:
             if isinstance(operation, ops.DeleteProvider):
                 refuse_if_shared(had, view.generations, api, operation.kept)
             users = set(chain(*users_by_class(operation, api).values())) - moved.keys()
-            if users or had.uuid in used_providers(moved):
-                errors[had.uuid] = InUse("in use")
-        except (Kept, Shared) as err:
-            errors[had.uuid] = err
-    errors = explain_errors(Outcome(view, failed=errors, refused=removals), api)
-    refusals, times = root.refusals, root.times
-    for uuid, failed in errors.items():
-        refusals.add(removals[uuid], failed, 0.0, times)
+            if not users and had.uuid not in used_providers(moved):
+                continue
+            err = explained(InUse("in use"), operation, view.snapshot, api)
+        except (Kept, Shared) as shared:
+            err = shared
+        waiting.add(had.uuid)
+        refusals.add(operation, err)
     sent = [
         each
-        for part in refusals.suppress(plan, view.snapshot, 0.0)
-        for each in refusals.without_exceeded(part, view, 0.0, times, api)
+        for part in refusals.suppress(plan, view.snapshot)
+        for each in refusals.without_exceeded(part, view.snapshot, api)
         if not isinstance(each, ops.DeleteProvider)
-        or not any(below.uuid in errors for below in view.snapshot.walk(each.uuid))
+        or not any(below.uuid in waiting for below in view.snapshot.walk(each.uuid))
     ]
-    drains = refusals.drains(view.snapshot, plan, tracker.ledger.foreign_classes)
+    deleted = [each.uuid for each in plan if isinstance(each, ops.DeleteProvider)]
+    providers, ledger = view.snapshot.providers, tracker.ledger
+    foreign = {uuid: ledger.foreign_classes(providers[uuid]) for uuid in deleted}
+    drains = refusals.drains(view.snapshot, plan, foreign)
     return replace(plan, operations=(*sent, *drains))
 
 

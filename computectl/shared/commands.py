@@ -23,8 +23,8 @@ from computectl.shared.screen import Screen, Terminal, folded
 from drivers.errors import DriverError
 from reportclient import errors as placement
 from reportclient.candidates.request import BadQuery
+from reportclient.candidates.request_filter import CannotForbid
 from reportclient.plain_text import plain
-from reportclient.request_filter import CannotForbid
 
 DEFAULT_FILES = "/etc/compute-agent/compute-agent.conf"
 

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import IO, Any, TextIO, cast
+from unicodedata import combining, east_asian_width
 
-from reportclient.plain_text import columns, plain
+from reportclient.plain_text import plain
 
 NARROWEST = 40
 """Minimum width, in columns; a narrower terminal wraps the lines itself."""
@@ -228,3 +229,12 @@ def in_columns(
 
 def _cells(cells: Iterable[str], widths: Iterable[int], gap: str) -> str:
     return "".join(gap + cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
+
+
+def columns(text: str) -> int:
+    """Return the width of the text in terminal columns: wide letters take two, accents none."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if combining(letter) else 2 if east_asian_width(letter) in "WF" else 1 for letter in text
+    )

@@ -13,13 +13,13 @@ from reportclient.candidates.answers import (
     parse_candidates,
 )
 from reportclient.candidates.request import ResourceRequest
+from reportclient.candidates.request_filter import DISABLED, forbid_disabled
 from reportclient.candidates.text import parameters, query_string
 from reportclient.errors import TooOld
 from reportclient.forms import parse_microversion
 from reportclient.http import API
 from reportclient.model import total_by_class
 from reportclient.reader import providers_with_trait
-from reportclient.request_filter import DISABLED, forbid_disabled
 
 NEWEST = "1.39"
 """The microversion of queries; if Placement does not have it, the newest that Placement has."""
@@ -37,7 +37,7 @@ def allocation_candidates(
 
     ``include_disabled``: include those of disabled hosts; for operators, not for schedulers.
 
-    :raises reportclient.request_filter.CannotForbid: the request requires disabled hosts.
+    :raises CannotForbid: the request requires disabled hosts.
     :raises reportclient.errors.TooOld: Placement has no microversion 1.35.
     :raises reportclient.errors.PlacementError: the request failed.
     """

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from reportclient.model import canonical_uuid, canonical_uuids
+from reportclient.model import canonical_uuid
 
 UNSUFFIXED = ""
 ANY_OF = "in:"
@@ -157,7 +157,7 @@ def read_aggregates(values: Iterable[str], parameter: str) -> tuple[AnyOf, froze
                 f"is {sign}{ANY_OF}{','.join(uuids)} meant (one of them)?"
             )
         try:
-            aggregates = canonical_uuids(uuids, f"{parameter}={value}")
+            aggregates = frozenset(canonical_uuid(uuid, f"{parameter}={value}") for uuid in uuids)
         except ValueError as err:
             raise BadQuery(str(err)) from None
         if value.startswith(FORBIDDEN):

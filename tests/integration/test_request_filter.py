@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from reportclient.request_filter import FORBIDDEN, CannotForbid, only_enabled
+from reportclient.candidates.request_filter import FORBIDDEN, CannotForbid, only_enabled
 from tests.servers.placement import RealPlacement
 
 DISABLED = "COMPUTE_STATUS_DISABLED"

@@ -275,24 +275,6 @@ def others(snapshot: Snapshot, uuid: str) -> dict[str, object]:
     return {key: value for key, value in snapshot.providers.items() if key != uuid}
 
 
-@given(pairs, st.frozensets(st.sampled_from(ours.UUIDS)))
-def test_strangers_are_never_written(
-    pair: tuple[Snapshot, Snapshot], foreign: frozenset[str]
-) -> None:
-    before, after = pair
-    plan = diff(before, after, foreign=foreign)
-    touched = {getattr(operation, "uuid", None) for operation in plan}
-    assert not touched & foreign
-    changed = {uuid for uuid in foreign if uuid in before and before.get(uuid) != after.get(uuid)}
-    below = {
-        uuid
-        for uuid in after.providers
-        if before.get(uuid) is not after.get(uuid) and after.root_of(uuid) in foreign
-    }
-    told = {problem.uuid for problem in plan.problems}
-    assert changed <= told <= changed | below
-
-
 # -- snapshots
 
 

@@ -12,8 +12,8 @@ from reportclient.candidates import (
     to_query_string,
 )
 from reportclient.candidates.asking import with_safe_group_policy
+from reportclient.candidates.request_filter import forbid_disabled, only_enabled
 from reportclient.candidates.text import parameters, query_string
-from reportclient.request_filter import forbid_disabled, only_enabled
 from tests.property.strategies import AGGREGATES, CLASSES, TRAITS, UUIDS
 
 names = st.sampled_from(TRAITS)

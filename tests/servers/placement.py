@@ -152,7 +152,7 @@ class RealPlacement(PlacementServer):
         refused = SimpleNamespace(
             status_code=response.status, headers=response.headers, content=text, url=url
         )
-        return answer(method, path, refused)
+        return answer(method, path, refused, version)
 
     def providers(self, query: str = "") -> list[dict[str, Any]]:
         """The providers of a listing, such as that of ``?in_tree=UUID``."""

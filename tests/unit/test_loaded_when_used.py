@@ -10,7 +10,7 @@ import pytest
 from agent.ownership import policy
 from agent.period import traits
 from drivers import opts
-from reportclient import request_filter
+from reportclient.candidates import request_filter
 from tests.servers.process import completed
 
 pytestmark = pytest.mark.slow

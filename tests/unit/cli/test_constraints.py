@@ -2,7 +2,7 @@
 
 from computectl.asking.constraints import constraints, keeping
 from reportclient.candidates import read_request, to_query_string
-from reportclient.request_filter import forbid_disabled
+from reportclient.candidates.request_filter import forbid_disabled
 
 FULL = forbid_disabled(
     read_request(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reportclient.apply import FAULTS, Outcome, apply, batches, send, subject_of
+from reportclient.apply import FAULTS, Outcome, apply, batches, send
 from reportclient.errors import (
     AlreadyThere,
     Conflict,
@@ -30,8 +30,10 @@ from reportclient.plan import (
     SetInventory,
     SetTraits,
     UpdateProvider,
+    subject_of,
 )
 from reportclient.reader import refresh
+from reportclient.refusals import Refusals
 from reportclient.view import View
 from tests.stranger import FakePlacement
 
@@ -52,6 +54,7 @@ def placement(fake_placement: FakePlacement) -> FakePlacement:
 
 
 def applied(placement: FakePlacement, *operations: Operation, **how: object) -> Outcome:
+    """What becomes of a plan; ``how``: options of apply, and what failed before as ``refusals``."""
     view = refresh(View(), ROOT, placement)
     return apply(Plan(operations), view, placement, **how)  # type: ignore[arg-type]
 
@@ -81,19 +84,24 @@ def test_a_refused_operation_is_remembered_and_the_others_are_sent(
 ) -> None:
     placement.fail_next("PUT", "traits$", error)
     outcome = applied(placement, NO_TRAITS, INVENTORY)
-    assert outcome.failed == {ROOT: error} and outcome.refused == {ROOT: NO_TRAITS}
+    assert outcome.failed == {ROOT: error}
     assert outcome.done == (INVENTORY,) and outcome.stopped_by is None
     assert outcome.view.certain
 
 
-@pytest.mark.parametrize(("patience", "done"), [(2, (NO_TRAITS,)), (1, ())])
+@pytest.mark.parametrize("failed", [False, True])
 def test_an_operation_that_placement_failed_at_is_sent_once_more(
-    placement: FakePlacement, patience: int, done: tuple[Operation, ...]
+    placement: FakePlacement, failed: bool
 ) -> None:
+    """Unless another one has failed before."""
+    refusals = Refusals()
+    if failed:
+        refusals.add(INVENTORY, ServerFault("x"))
     placement.fail_next("PUT", "traits$", ServerFault("x"))
-    outcome = applied(placement, NO_TRAITS, patience=patience)
-    assert outcome.done == done and outcome.view.certain == bool(done)
-    assert len(sent(placement)) == patience
+    outcome = applied(placement, NO_TRAITS, refusals=refusals)
+    assert outcome.done == (() if failed else (NO_TRAITS,))
+    assert outcome.view.certain is not failed
+    assert len(sent(placement)) == 2 - failed
 
 
 def faults(placement: FakePlacement, number: int) -> None:
@@ -104,7 +112,6 @@ def faults(placement: FakePlacement, number: int) -> None:
 def test_a_provider_that_placement_fails_at_leaves_the_view_uncertain(placement) -> None:
     faults(placement, 1)
     outcome = applied(placement, NO_TRAITS, INVENTORY)
-    assert outcome.refused == {ROOT: NO_TRAITS}
     assert isinstance(outcome.failed[ROOT], ServerFault)
     assert outcome.done == (INVENTORY,)
     assert outcome.stopped_by is None and not outcome.view.certain
@@ -115,8 +122,13 @@ def test_after_as_many_failures_as_allowed_the_rest_waits(placement: FakePlaceme
     for number, uuid in enumerate(uuids):
         placement.stranger.create_child(ROOT, f"c{number}", uuid)
     faults(placement, FAULTS)
-    outcome = applied(placement, *(SetTraits(uuid, frozenset()) for uuid in uuids))
-    assert list(outcome.refused) == uuids and outcome.unsent == set(uuids[FAULTS:])
+    refusals = Refusals()
+    outcome = applied(
+        placement, *(SetTraits(uuid, frozenset()) for uuid in uuids), refusals=refusals
+    )
+    assert list(outcome.failed) == list(refusals.by_subject) == uuids
+    sent_at = [each.at for each in refusals.by_subject.values()]
+    assert sent_at == [0.0] * FAULTS + [-1.0] * 2, "the rest was not sent"
     assert outcome.stopped_by is None
     assert len(sent(placement)) == 2 * FAULTS
     faults(placement, FAULTS - 1)
@@ -126,16 +138,20 @@ def test_after_as_many_failures_as_allowed_the_rest_waits(placement: FakePlaceme
 
 def test_nothing_is_created_below_a_provider_that_could_not_be(placement: FakePlacement) -> None:
     placement.fail_next("POST", "/resource_providers$", Rejected("x"))
-    outcome = applied(placement, *DEEP, SetTraits(BELOW, frozenset({"COMPUTE_NODE"})))
-    assert outcome.failed.keys() == {CHILD, BELOW} and list(outcome.refused) == [CHILD]
+    refusals = Refusals()
+    traits = SetTraits(BELOW, frozenset({"COMPUTE_NODE"}))
+    outcome = applied(placement, *DEEP, traits, refusals=refusals)
+    assert outcome.failed.keys() == {CHILD, BELOW} and list(refusals.by_subject) == [CHILD]
     assert len(sent(placement)) == 1
 
 
 def test_a_parent_stays_while_its_child_could_not_be_deleted(placement: FakePlacement) -> None:
     placement.stranger.create_child(OTHER, "below", BELOW)
     placement.fail_next("DELETE", BELOW, InUse("guests"))
-    outcome = applied(placement, DeleteProvider(BELOW), DeleteProvider(OTHER))
-    assert outcome.failed.keys() == {BELOW, OTHER} and list(outcome.refused) == [BELOW]
+    refusals = Refusals()
+    plan = DeleteProvider(BELOW), DeleteProvider(OTHER)
+    outcome = applied(placement, *plan, refusals=refusals)
+    assert outcome.failed.keys() == {BELOW, OTHER} and list(refusals.by_subject) == [BELOW]
     assert outcome.failed[OTHER] is outcome.failed[BELOW]
     assert sent(placement) == [f"DELETE /resource_providers/{BELOW}"]
 
@@ -169,19 +185,23 @@ def test_a_reshape_waits_for_providers_that_its_allocations_need(placement: Fake
     bad = Rejected("name is bad", request_id="req-1")
     placement.fail_next("POST", "/resource_providers$", bad)
     reshape = Reshape({ROOT: TOTAL}, HELD)
-    outcome = applied(placement, CreateProvider(CHILD, "child", ROOT), reshape)
+    refusals = Refusals()
+    create = CreateProvider(CHILD, "child", ROOT)
+    outcome = applied(placement, create, reshape, refusals=refusals)
     missing = f"provider child ({CHILD}) could not be created: name is bad"
     expected = str(NotSent(f"reshape not sent: {missing}", request_id="req-1"))
     assert isinstance(outcome.failed["reshape"], NotSent)
     assert str(outcome.failed["reshape"]) == expected
-    assert outcome.refused["reshape"] == reshape
+    assert refusals.earlier(reshape) is not None
     assert sent(placement) == ["POST /resource_providers"]
 
 
 def test_a_reshape_waits_for_a_provider_that_was_refused_before(placement: FakePlacement) -> None:
-    outcome = applied(placement, Reshape({ROOT: TOTAL}, HELD), failed={CHILD: Unreachable("x")})
+    failed, refusals = {CHILD: Unreachable("x")}, Refusals()
+    reshape = Reshape({ROOT: TOTAL}, HELD)
+    outcome = applied(placement, reshape, failed=failed, refusals=refusals)
     assert f"{CHILD} could not be created: x" in str(outcome.failed["reshape"])
-    assert not outcome.refused and not sent(placement)
+    assert not refusals.by_subject and not sent(placement)
 
 
 def test_a_reshape_is_sent_where_the_provider_was_there_all_along(placement: FakePlacement) -> None:

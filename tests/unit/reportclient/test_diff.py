@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from reportclient.model import Inventory, Names, Provider
+from reportclient.model import SHARES_VIA_AGGREGATE, Inventory, Names, Provider
 from reportclient.plan import (
     CreateProvider,
     DeleteProvider,
@@ -116,10 +116,10 @@ def test_allocations_that_move_alone_take_some_inventory_along() -> None:
 
 def test_it_is_never_another_services_inventory() -> None:
     """Though that is the first in use."""
-    pool = Provider("00000000-0000-4000-8000-000000000000", "pool", None, records(DISK_GB=9))
-    before = tree(OLD_CARD, pool)
-    used = {pool.uuid, OLD}
-    plan = diff(before, before, at(OLD, VGPU=1), foreign=frozenset({pool.uuid}), in_use=used)
+    shares = frozenset({SHARES_VIA_AGGREGATE})
+    first = "00000000-0000-4000-8000-000000000000"
+    before = tree(OLD_CARD, Provider(first, "pool", None, records(DISK_GB=9), shares))
+    plan = diff(before, before, at(OLD, VGPU=1), in_use={first, OLD})
     assert plan.operations == (Reshape({OLD: OLD_CARD.inventory}, at(OLD, VGPU=1)),)
 
 
@@ -142,7 +142,6 @@ def test_what_another_client_reserved_stays_as_far_as_the_total_allows() -> None
 
 def test_what_is_left_out_is_told_with_its_provider_and_the_reason() -> None:
     """Each text as an operator reads it."""
-    storage = Provider(SHARED, "storage", None, records(DISK_GB=10))
     card = Provider(
         NEW,
         "new",
@@ -150,17 +149,10 @@ def test_what_is_left_out_is_told_with_its_provider_and_the_reason() -> None:
         {**records(HW_LATER=1, VGPU=4), "vcpu": Inventory(1), "PGPU": Inventory(0)},
         frozenset({"HW_NEVER", "no trait", "CUSTOM_GOOD"}),
     )
-    wanted = tree(
-        card,
-        Provider(SHARED, "storage", None, records(DISK_GB=20)),
-        Provider(BELOW, "below", SHARED),
-    )
     names = Names(absent_traits=frozenset({"HW_NEVER"}), absent_classes=frozenset({"HW_LATER"}))
-    plan = diff(tree(storage), wanted, names=names, foreign=frozenset({SHARED}))
+    plan = diff(tree(), tree(card), names=names)
     form = "only A-Z, 0-9 and _, at most 255 characters, and at least one after CUSTOM_"
     assert {(one.provider, one.text) for one in plan.problems} == {
-        ("storage", "not changed: sharing provider of another service"),
-        ("below", "not created: its parent is owned by another service"),
         ("new", "trait HW_NEVER is unknown to this Placement; left out"),
         ("new", f"trait 'no trait' is not a valid name: {form}; left out"),
         ("new", "resource class HW_LATER is unknown to this Placement; left out"),

@@ -4,7 +4,7 @@
 and sends its own queries only has to filter their parameters with this module::
 
     import requests
-    from reportclient.request_filter import only_enabled
+    from reportclient.candidates.request_filter import only_enabled
 
     query = {"resources": "VCPU:2,MEMORY_MB:512", "required": ["CUSTOM_A", "in:CUSTOM_B,CUSTOM_C"]}
     requests.get(
