@@ -10,9 +10,9 @@ from typing import ClassVar
 from agent.errors import RegistryUnavailable
 from agent.ownership.policy import DISABLED
 from agent.registry.checks import require_host
-from agent.registry.control import Switched
-from agent.registry.observed_service import GROUPS, WELL, Agreement, ObservedService
 from agent.reporting.condition import Condition
+from compute_registry.control import Switched
+from compute_registry.observed_service import GROUPS, WELL, Agreement, ObservedService
 from computectl.auditing.checks import with_trait
 from computectl.reading.services import Observed, Services
 from computectl.shared.commands import (

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from agent.registry.observed_service import GROUPS, Agreement, ObservedService
+from compute_registry.observed_service import GROUPS, Agreement, ObservedService
 from reportclient.plain_text import natural_key, plain
 
 LISTED = 1000

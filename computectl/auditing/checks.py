@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 from agent.errors import RegistryError
 from agent.ownership.policy import DISABLED
-from agent.registry.observed_service import Agreement, ObservedService
 from agent.registry.record import ServiceRecord
 from agent.reporting.condition import Condition, Severity, with_agents_step
+from compute_registry.observed_service import Agreement, ObservedService
 from computectl.shared.screen import counted
 from reportclient.errors import NotFound, PlacementError
 from reportclient.http import API

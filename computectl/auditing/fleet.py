@@ -11,9 +11,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from agent.registry.observed_service import Roots, observed_services
 from agent.registry.record import ServiceRecord, is_alive, renamed
 from agent.reporting.condition import Condition, Severity
+from compute_registry.observed_placement import AT_ONCE
+from compute_registry.observed_service import Roots, observed_services
 from computectl.auditing import checks
 from computectl.auditing.checks import ALLOCATIONS, ORPHANS, OWNERSHIP, REPORTING, STATUS, Audit
 from computectl.reading.services import Services
@@ -21,7 +22,6 @@ from computectl.reading.trees import MANY_HOSTS, all_providers, is_root
 from reportclient.candidates.asking import disabled_roots
 from reportclient.http import API
 from reportclient.model import Inventory
-from reportclient.observed_tree import AT_ONCE
 from reportclient.reader import (
     Listed,
     members_of,

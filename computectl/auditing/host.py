@@ -18,10 +18,11 @@ from agent.provider_config.answer import files_answer
 from agent.provider_config.entries import Entries
 from agent.provider_config.files import ProviderFiles
 from agent.registry.checks import Report
-from agent.registry.observed_service import ObservedService
 from agent.registry.record import is_alive, renamed
 from agent.reporting.condition import Condition, Severity
 from agent.state.saved_root import SavedRoot
+from compute_registry.observed_placement import AT_ONCE
+from compute_registry.observed_service import ObservedService
 from computectl.auditing import checks
 from computectl.auditing.checks import ALLOCATIONS, ORPHANS, OWNERSHIP, REPORTING, STATUS, Audit
 from computectl.reading.services import Services
@@ -30,7 +31,6 @@ from computectl.shared.errors import CommandError
 from computectl.status import observed_status
 from reportclient.http import API
 from reportclient.model import Provider
-from reportclient.observed_tree import AT_ONCE
 from reportclient.reader import Listed, providers_with_trait, refresh
 from reportclient.snapshot import Snapshot
 

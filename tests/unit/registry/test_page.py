@@ -19,16 +19,16 @@ from werkzeug.test import Client
 
 from agent import version
 from agent.errors import RegistryUnavailable
-from agent.registry.control import Control
-from agent.registry.observed_service import observed_services
+from compute_registry.control import Control
 from compute_registry.keystone import OF_ONE, KeystoneCalls, Login
+from compute_registry.observed_placement import ObservedTree, Usage
+from compute_registry.observed_service import observed_services
 from compute_registry.page.blueprint import is_page
 from compute_registry.page.selection import Host, Selection, select_hosts
 from compute_registry.page.trees import PlacementReads, shown_tree
 from compute_registry.rest.policy import LIST, TREES
 from compute_registry.web import refused, registry_app, split
 from reportclient.model import SHARES_VIA_AGGREGATE, Provider
-from reportclient.observed_tree import ObservedTree, Usage
 from reportclient.replies import Answer
 from reportclient.snapshot import Snapshot
 from tests.stranger import FakePlacement
@@ -316,7 +316,7 @@ class Dated(FakePlacement):
 
 def test_the_page_shows_all_that_placement_has_of_a_tree(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "reportclient.observed_tree.SUMMARY_FROM", 1000
+        "compute_registry.observed_placement.SUMMARY_FROM", 1000
     )  # the fake has no candidates
     api = Dated()
     stranger = api.stranger
