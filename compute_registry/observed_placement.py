@@ -4,6 +4,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from urllib.parse import urlencode
 
 from agent.period.traits import COMPUTE_NODE
 from compute_registry.observed_service import Roots
@@ -163,13 +164,17 @@ class PlacementRoots:
         """
         disabled = disabled_roots(api)
         if only:
-            return Roots(disabled, _hosts(f"&uuid={only}", api))
+            return Roots(disabled, compute_nodes(api, uuid=only))
         if time.monotonic() > self._present_until:
-            self._present = _hosts("", api)
+            self._present = compute_nodes(api)
             self._present_until = time.monotonic() + PRESENT_FOR
-        return Roots(disabled, {**dict.fromkeys(disabled, ""), **self._present})
+        return Roots(disabled, self._present)
 
 
-def _hosts(where: str, api: API) -> dict[str, str]:
-    path = f"/resource_providers?required={COMPUTE_NODE}{where}"
+def compute_nodes(api: API, **only: str) -> dict[str, str]:
+    """Return the names of the root providers with COMPUTE_NODE, by UUID; one call.
+
+    ``only``: ``uuid`` or ``name`` of the only one that the caller needs.
+    """
+    path = f"/resource_providers?{urlencode({'required': COMPUTE_NODE, **only})}"
     return {each["uuid"]: each["name"] for each in part_of(path, "resource_providers", api)}
