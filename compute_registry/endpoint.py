@@ -13,8 +13,8 @@ from agent.bus.signing import SIGNED_BY, Operator
 from agent.errors import InputRefused, NotPermitted, RegistryError, RegistryUnavailable
 from agent.registry import checks, wire
 from agent.registry.checks import Report, StatusChange
-from agent.registry.control import log_deleted, log_forced, log_switched
 from agent.registry.record import ServiceRecord
+from compute_registry.control import log_deleted, log_forced, log_switched
 from compute_registry.store import SqlRegistry
 
 Answer = dict[str, Any]

@@ -26,12 +26,12 @@ from agent.config import ConfigError, files_of, hide_secrets, located, open_secr
 from agent.errors import MessagingError, RegistryError, RegistryUnavailable
 from agent.opts import monitoring_settings
 from agent.registry import wire
-from agent.registry.control import Control
 from agent.reporting import guru, logs
 from agent.reporting.systemd import Systemd
 from agent.retrying import until_it_works
 from agent.threads import NoThread, keep_running
 from compute_registry import config
+from compute_registry.control import Control
 from compute_registry.database.fleet_database import FleetDatabase
 from compute_registry.endpoint import RegistryEndpoint, RegistryPermissions
 from compute_registry.heartbeats import ECHO_TIMEOUT, Echo, Heartbeats

@@ -15,8 +15,8 @@ from werkzeug.exceptions import HTTPException
 from agent.config import ConfigError
 from agent.errors import RegistryError
 from agent.placement import adapter_from_conf
-from agent.registry.control import Control
 from agent.reporting.condition import with_agents_step
+from compute_registry.control import Control
 from compute_registry.keystone import TokenChecks, keystone_login
 from compute_registry.opts import ServerSettings
 from compute_registry.page.blueprint import add_page, error_page, is_page

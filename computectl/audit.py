@@ -83,9 +83,7 @@ class AuditCloud(DrawnOrListed[Audit]):
                 uuid = f" ({finding.uuid})" if finding.uuid not in ("", finding.subject) else ""
                 text = f"{plain(finding.subject)}{uuid}: {plain(finding.text)}"
                 yield folded(f"  {painted} {text}", screen.width, 11)
-                if finding.next_step:
-                    step = f"{' ' * 11}→ {plain(finding.next_step)}"
-                    yield folded(step, screen.width)
+                yield folded(f"{' ' * 11}→ {plain(finding.next_step)}", screen.width)
             if number > SHOWN:
                 yield f"  and {number - SHOWN} more; -f json lists all"
 

@@ -245,7 +245,9 @@ class Retire(DrawnOrListed[Retired]):
         blocks = answer.blocks()
         yield from (*blocks, *answer.failed)
         if blocks or not answer.confirmed:
-            step = "" if blocks or answer.shown else "run the command with --yes to remove them"
+            step = "run the command with --yes to remove them"
+            if blocks:
+                step = "run the command again once nothing prevents it"
             yield Condition("nothing was removed", step)
 
 

@@ -10,12 +10,18 @@ from typing import ClassVar
 from agent.errors import RegistryUnavailable
 from agent.ownership.policy import DISABLED
 from agent.registry.checks import require_host
-from agent.registry.control import Switched
-from agent.registry.observed_service import GROUPS, WELL, Agreement, ObservedService
 from agent.reporting.condition import Condition
-from computectl.auditing.checks import with_trait
+from compute_registry.control import Switched
+from compute_registry.observed_service import (
+    CONTESTED,
+    DEGRADED,
+    GROUPS,
+    HEALTHY,
+    ObservedService,
+)
 from computectl.reading.services import Observed, Services
 from computectl.shared.commands import (
+    SEVERITY_STYLES,
     Argument,
     Columns,
     DrawnOrListed,
@@ -46,7 +52,7 @@ COLUMNS: Columns = {
     "attached": lambda service: service.record.attached,
     "agent_version": lambda service: service.record.agent_version,
     "degraded": lambda service: service.record.degraded.splitlines(),
-    "conditions": lambda service: [str(each) for each in service.conditions()],
+    "conditions": lambda service: [each.sentence for each in service.conditions],
 }
 LISTED: Columns = {
     "status": lambda service: service.record.shown_status.partition(":")[0],
@@ -88,12 +94,12 @@ class ServiceCommand(DrawnOrListed[Observed]):
         return COLUMNS, answer.services
 
     def conditions(self, answer: Observed) -> Iterator[Condition]:
-        """Yield Placement's error and the conditions of each service."""
+        """Yield Placement's error, and each host name that two agents use."""
         if answer.placement_error is not None:
             text = f"Placement can't be reached: {answer.placement_error}"
             yield Condition(text, "computectl audit needs it, too")
         for service in answer.services:
-            yield from service.conditions()
+            yield from (each for each in service.conditions if each.kind == CONTESTED)
 
 
 class OneHost(ServiceCommand):
@@ -115,8 +121,11 @@ class OneHost(ServiceCommand):
             yield f"{screen.paint(record.host, 'bold')}  {status}, {service.state}, {last}"
             if record.disabled_at is not None:
                 yield f"  disabled  since {record.disabled_at:%Y-%m-%d %H:%M:%S} UTC"
-            for condition in record.degraded.splitlines():
-                yield f"  degraded  {condition}"
+            for each in service.conditions:
+                label = screen.paint(f"{each.severity:<9}", SEVERITY_STYLES[each.severity])
+                whole = record.degraded.splitlines() if each.kind == DEGRADED else [each.text]
+                yield from (f"  {label} {text}" for text in whole)
+                yield f"            → {each.next_step}"
             yield f"  placement {_placement(service)}"
             yield f"  agent     {record.address or 'unknown'}"
             yield f"  version   {record.agent_version or 'unknown'}"
@@ -155,7 +164,7 @@ class ListServices(ServiceCommand):
             service
             for service in found.services
             if (options.state is None or GROUPS[options.state](service))
-            and word in service.words.casefold()
+            and word in service.text.casefold()
         ]
         return replace(found, services=chosen, done=() if chosen else ("no service matches",))
 
@@ -168,20 +177,19 @@ class ListServices(ServiceCommand):
         counts = ", ".join(f"{number} {name}" for name, number in totals if number)
         yield folded(f"{counted(len(services), 'service')}: {counts}", screen.width)
         if len(services) > MANY and options.state is options.match is None:
-            ill = (service for service in services if service.attention < WELL)
-            shown = sorted(ill, key=attrgetter("attention"))[:MANY]
+            chosen = (service for service in services if service.attention < HEALTHY)
+            shown = sorted(chosen, key=attrgetter("attention"))[:MANY]
         rows = [tuple(cell(service) for cell in LISTED.values()) for service in shown]
         widths = (max(map(len, column)) for column in zip(LISTED, *rows, strict=True))
         room = max(screen.width - sum(width + len(BETWEEN) for width in widths), NARROWEST_NAME)
         lines = []
         for service, cells in zip(shown, rows, strict=True):
-            style = "red" if service.attention == 0 else None if service.up else "yellow"
+            severity = service.severity
+            style = None if severity is None else SEVERITY_STYLES[severity]
             name = shortened(service.record.host, room)
             lines.append(Line("", ((name, "bold"),), cells, style))
-            reason = plain(service.record.disabled_reason or "")
-            degraded = service.record.degraded_short
-            notes = (reason, f"degraded: {degraded}" if degraded else "")
-            texts = (folded(f"  {text}", screen.width, 4) for text in notes if text)
+            notes = (service.record.disabled_reason, *(each.text for each in service.problems))
+            texts = (folded(f"  {plain(text)}", screen.width, 4) for text in notes if text)
             lines += [Line("", ((text, None),)) for text in texts]
         yield from in_columns(lines, tuple(LISTED), screen, "host")
         if len(shown) < len(services):
@@ -294,14 +302,10 @@ def _switched(done: Switched, services: Services) -> Observed:
 def _placement(service: ObservedService) -> str:
     if service.with_trait is None:
         return "can't be reached"
-    roots = len(service.record.roots)
-    if not roots:
+    if not service.record.roots:
         return "not known: the service record has no root provider yet"
-    if service.placement is Agreement.ABSENT:
-        return f"lacks {service.absent} of {counted(roots, 'root')}, or its COMPUTE_NODE"
-    has = f"has {DISABLED} on {with_trait(service)}"
-    if service.record.attached:
-        return f"{has}; nova-compute sets it"
-    if service.placement is Agreement.DIFFERS:
-        return f"{has}: its agent has not applied the record yet"
-    return has
+    if service.absent:
+        roots = counted(len(service.record.roots), "root")
+        return f"lacks {len(service.absent)} of {roots}, or its COMPUTE_NODE"
+    has = f"has {DISABLED} on {service.roots_with_trait}"
+    return f"{has}; nova-compute sets it" if service.record.attached else has

@@ -205,7 +205,7 @@ def _node_lines(
 
 def _condition_lines(conditions: Iterable[Condition], now: float, screen: Screen) -> Iterator[str]:
     """Yield conditions, and each next step once."""
-    shown = {""}
+    shown = set[str]()
     for condition in conditions:
         step, text = plain(condition.next_step), plain(condition.aged(now))
         yield f"    {screen.paint(text, SEVERITY_STYLES[condition.severity])}"

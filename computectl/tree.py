@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from agent.reporting.condition import drains
+from compute_registry.observed_placement import ObservedTree, read_tree
 from computectl.drawing.dot import draw_dot
 from computectl.drawing.text_tree import draw_fleet, draw_tree, heading
 from computectl.reading.trees import CALLS, TREES, Trees, find_provider, read_trees
@@ -16,7 +17,6 @@ from computectl.shared.errors import PROBLEMS, CommandError
 from computectl.shared.screen import Screen, folded, iso
 from reportclient.http import API
 from reportclient.model import Inventory, Provider
-from reportclient.observed_tree import ObservedTree, read_tree
 from reportclient.snapshot import Snapshot
 
 

@@ -42,12 +42,17 @@ class Severity(StrEnum):
     INFO = "info"
     """Ends by itself, such as draining."""
 
+    @property
+    def rank(self) -> int:
+        """Its place among all, the most urgent first."""
+        return list(Severity).index(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Condition:
     """A problem of ``subject``, such as a driver or a provider; an empty one is the whole node.
 
-    ``next_step`` is what an operator should do; it may be empty for ``INFO``.
+    ``next_step`` is what an operator should do.  :raises ValueError: it is empty.
     """
 
     text: str
@@ -60,6 +65,10 @@ class Condition:
     since: float | None = None
     """When it began, in seconds since the epoch: where it is found only if that is recorded, as of
     what drains; of all others :class:`agent.reporting.status.StatusFile` notes it."""
+
+    def __post_init__(self) -> None:
+        if not self.next_step:
+            raise ValueError(f"the condition {self.text!r} has no next step")
 
     def __str__(self) -> str:
         return f"{self.subject}: {self.text}" if self.subject else self.text
@@ -78,7 +87,7 @@ class Condition:
     @property
     def sentence(self) -> str:
         """The condition with its next step."""
-        return "; ".join(filter(None, (str(self), self.next_step)))
+        return f"{self}; {self.next_step}"
 
 
 def texts_of(conditions: Iterable[Condition], *severities: Severity) -> list[str]:
@@ -108,7 +117,7 @@ def next_step(err: BaseException) -> str:
         return _OPTIONS
     if isinstance(err, PlacementError):
         return _STEPS.get(err.next, TRIES_AGAIN)
-    return getattr(err, "next_step", TRIES_AGAIN)
+    return getattr(err, "next_step", "") or TRIES_AGAIN
 
 
 def of_period(err: BaseException) -> Condition:
@@ -167,7 +176,11 @@ def of_drain(
     key: str, err: BaseException, names: Mapping[str, str], since: float | None
 ) -> Condition:
     """Return the condition that guests use what is to be removed."""
-    step = "" if isinstance(err, Shared) else ends_drain(key)
+    step = ends_drain(key)
+    if isinstance(err, Shared):
+        step = (
+            f"it is removed with the last host that uses it; its consumers: computectl tree {key}"
+        )
     text, subject = error_text(err), names.get(key, key)
     return Condition(text, step, subject, Severity.INFO, WRITE, key, since)
 

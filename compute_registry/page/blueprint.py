@@ -17,14 +17,14 @@ from markupsafe import Markup
 from werkzeug.exceptions import HTTPException
 
 from agent import version
-from agent.registry.control import Control
-from agent.registry.observed_service import observed_services
 from agent.registry.record import ServiceRecord
+from compute_registry.control import Control
+from compute_registry.observed_placement import NEARLY_FULL
+from compute_registry.observed_service import observed_services
 from compute_registry.page.selection import TITLES, Host, Selection, select_hosts
 from compute_registry.page.trees import NotRead, PlacementReads, ShownTree
 from compute_registry.rest.policy import LIST, TREES, Allowed
 from compute_registry.rest.request import Request
-from reportclient.observed_tree import NEARLY_FULL
 from reportclient.plain_text import ago, plain, shortened
 
 T = TypeVar("T")

@@ -1,12 +1,12 @@
 """The hosts that a list shows, from the URL's query."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from agent.registry.observed_service import GROUPS, Agreement, ObservedService
+from compute_registry.observed_service import GROUPS, ObservedService
 from reportclient.plain_text import natural_key, plain
 
 LISTED = 1000
@@ -32,47 +32,19 @@ class Host:
         """The rest of the host's name after :attr:`name`, with its dot; empty if there is none."""
         return self.service.record.host.removeprefix(self.name)
 
-    def notes(self) -> Iterator[tuple[str, bool]]:
-        """Yield what there is to say of the host, and whether that is an error."""
-        record, service = self.service.record, self.service
-        for condition in service.conditions():
-            yield condition.text, True
-        if service.placement is Agreement.ABSENT:
-            yield f"{service.absence}. On the host: computectl status", True
-        elif service.placement is Agreement.DIFFERS:
-            yield f"{service.difference}. On the host: computectl audit", True
-        if record.forced_down:
-            yield f"computectl service force-down {record.host} --unset takes that back", False
-        elif not service.up:
-            yield "no heartbeat arrives. On the host: systemctl status compute-agent", True
-        if record.degraded:
-            yield f"degraded: {record.degraded_short}", True
-        if record.disabled_reason:
-            yield record.disabled_reason, False
-        if record.is_auto:
-            yield f"{self.since or 'Disabled by its agent'}, {AUTO_STEP}", False
-
     @property
-    def since(self) -> str:
-        """When the host was disabled; empty if that is unknown."""
-        at = self.service.record.disabled_at
-        return f"since {at:%Y-%m-%d %H:%M} UTC" if at else ""
-
-    @property
-    def words(self) -> str:
+    def text(self) -> str:
         """The text that a search looks in: what the row shows, and the agent's address."""
-        texts = self.service.words, self.since, *(text for text, _ in self.notes())
-        return plain("\n".join(texts), keep="\n").casefold()
+        return plain(self.service.text, keep="\n").casefold()
 
 
-AUTO_STEP = "until its hypervisor is back. On the host: computectl status"
 TITLES = {"differing": "different in Placement", "contested": "used by two agents"}
 """Groups of hosts that the page names in other words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The query of a list; ``text`` is searched in :attr:`Host.words`, ignoring case."""
+    """The query of a list; ``text`` is searched in :attr:`Host.text`, ignoring case."""
 
     text: str = ""
     group: str = EVERYBODY
@@ -109,7 +81,7 @@ def select_hosts(selection: Selection, hosts: Sequence[Host]) -> Fleet:
     text = selection.text.casefold()
     belongs = GROUPS.get(selection.group)
     group = (host for host in hosts if belongs is None or belongs(host.service))
-    matching = [host for host in group if not text or text in host.words]
+    matching = [host for host in group if not text or text in host.text]
     matching.sort(key=lambda each: (each.service.attention, natural_key(each.service.record.host)))
     labels = (host.domain.split(".")[1:] for host in hosts)
     ends = Counter(

@@ -5,14 +5,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
-from agent.registry.observed_service import Roots
-from agent.registry.placement_roots import PlacementRoots
 from agent.reporting.condition import Condition, drains, with_agents_step
+from compute_registry.observed_placement import (
+    ObservedTree,
+    PlacementRoots,
+    read_tree,
+    sharing_providers,
+)
+from compute_registry.observed_service import Roots
 from reportclient.candidates.request_filter import DISABLED
 from reportclient.errors import PlacementError
 from reportclient.http import API
 from reportclient.model import Inventory, Provider
-from reportclient.observed_tree import ObservedTree, read_tree, sharing_providers
 from reportclient.plain_text import in_natural_order
 from reportclient.replies import seconds_of
 

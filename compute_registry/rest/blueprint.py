@@ -10,7 +10,7 @@ from werkzeug.exceptions import HTTPException, default_exceptions
 from werkzeug.routing import BaseConverter
 
 from agent import errors
-from agent.registry.control import Control
+from compute_registry.control import Control
 from compute_registry.rest import services
 from compute_registry.rest.policy import DELETE, LIST, UPDATE, Allowed
 from compute_registry.rest.request import HEADERS, NEWEST, OLDEST, Request

@@ -12,8 +12,8 @@ from microversion_parse import Version
 
 from agent import errors
 from agent.registry import checks
-from agent.registry.control import Control
 from agent.registry.record import ServiceRecord
+from compute_registry.control import Control
 from compute_registry.rest.request import TRUE, UUIDS, Request
 
 if TYPE_CHECKING:

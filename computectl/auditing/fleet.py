@@ -11,9 +11,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from agent.registry.observed_service import Roots, observed_services
-from agent.registry.record import ServiceRecord, is_alive, renamed
+from agent.registry.record import ServiceRecord
 from agent.reporting.condition import Condition, Severity
+from compute_registry.observed_placement import AT_ONCE, compute_nodes
+from compute_registry.observed_service import Roots, observed_services
 from computectl.auditing import checks
 from computectl.auditing.checks import ALLOCATIONS, ORPHANS, OWNERSHIP, REPORTING, STATUS, Audit
 from computectl.reading.services import Services
@@ -21,14 +22,11 @@ from computectl.reading.trees import MANY_HOSTS, all_providers, is_root
 from reportclient.candidates.asking import disabled_roots
 from reportclient.http import API
 from reportclient.model import Inventory
-from reportclient.observed_tree import AT_ONCE
 from reportclient.reader import (
     Listed,
     members_of,
     other_hosts,
     part_of,
-    provider_by_name,
-    provider_by_uuid,
     providers_with_trait,
     read_part,
 )
@@ -67,7 +65,7 @@ class FleetAudit:
         listed = None if many else _by_uuid(all_providers(self.api))
         with self.audit.recording_failures(REPORTING, ORPHANS, STATUS):
             records = self.services.registry.list_services()
-            self._records(records, listed if listed is not None else roots)
+            self._records(records, hosts)
             with self.audit.recording_failures(ORPHANS):
                 self._orphans(
                     records, hosts, [item for item in roots.values() if item["uuid"] in ours]
@@ -95,27 +93,19 @@ class FleetAudit:
             self.audit.add(OWNERSHIP, unused_classes(self.used, self.api))
         return self.audit
 
-    def _records(self, records: list[ServiceRecord], existing: Mapping[str, Listed]) -> None:
+    def _records(self, records: list[ServiceRecord], hosts: Mapping[str, Listed]) -> None:
         self.audit.hosts = max(self.audit.hosts, len(records))
-        roots = None
-        with self.audit.recording_failures(STATUS):
-            names = {uuid: each["name"] for uuid, each in existing.items()}
-            roots = Roots(disabled_roots(self.api), names)
-        same = renamed(records)
-        for item in observed_services(records, self.down_after, roots):
-            alive = is_alive(item.record, self.down_after)
-            missing = [
-                root
-                for root in item.record.roots
+        present = {uuid: each["name"] for uuid, each in hosts.items()}
+        for record in records:
+            missing = [root for root in record.roots if root not in present]
+            for root in missing:
                 # A root just created is in no listing by trait yet.
-                if root not in existing and provider_by_uuid(root, self.api) is None
-            ]
-            other = provider_by_name(item.record.host, self.api) if missing else None
-            uuid = other["uuid"] if other is not None else ""
-            former = same.get(item.record.host)
-            self.audit.add(REPORTING, checks.reporting(item, missing, alive, uuid, former))
-            if not missing:
-                self.audit.add(STATUS, checks.status(item, alive=alive))
+                present |= compute_nodes(self.api, uuid=root)
+            if not present.keys() >= set(missing):
+                present |= compute_nodes(self.api, name=record.host)
+        roots = Roots(disabled_roots(self.api), present)
+        for service in observed_services(records, self.down_after, roots):
+            self.audit.add_service(service)
         self.audit.add(REPORTING, checks.claimed_twice(records))
 
     def _orphans(

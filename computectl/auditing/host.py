@@ -13,24 +13,24 @@ from agent.errors import UnknownHost
 from agent.ownership.ledger import Ledger, joined
 from agent.ownership.policy import DISABLED
 from agent.period.attach import root_rules
-from agent.period.traits import tag_of
+from agent.period.traits import COMPUTE_NODE, tag_of
 from agent.provider_config.answer import files_answer
 from agent.provider_config.entries import Entries
 from agent.provider_config.files import ProviderFiles
 from agent.registry.checks import Report
-from agent.registry.observed_service import ObservedService
-from agent.registry.record import is_alive, renamed
 from agent.reporting.condition import Condition, Severity
 from agent.state.saved_root import SavedRoot
+from compute_registry.observed_placement import AT_ONCE, compute_nodes
+from compute_registry.observed_service import ABSENT, Roots, observed_services
 from computectl.auditing import checks
 from computectl.auditing.checks import ALLOCATIONS, ORPHANS, OWNERSHIP, REPORTING, STATUS, Audit
 from computectl.reading.services import Services
 from computectl.shared.command_session import Session
 from computectl.shared.errors import CommandError
 from computectl.status import observed_status
+from reportclient.candidates.asking import disabled_roots
 from reportclient.http import API
 from reportclient.model import Provider
-from reportclient.observed_tree import AT_ONCE
 from reportclient.reader import Listed, providers_with_trait, refresh
 from reportclient.snapshot import Snapshot
 
@@ -120,18 +120,24 @@ class HostAudit:
             text = "the registry has no service record of this host"
             self.audit.add(REPORTING, [self._not_reported(text, settings.host)])
             return
-        present = {root for root in record.roots if root in trees.get(root, ())}
-        disabled = sum(DISABLED in trees[root].providers[root].traits for root in present)
-        seen = ObservedService(record, record.is_up(settings.registry.down_after), disabled)
-        alive = is_alive(record, settings.registry.down_after)
-        unseen = [root for root in record.roots if root not in trees]
-        same = None
+        own = {root: tree.providers[root] for root, tree in trees.items() if root in tree}
+        present = {root: it.name for root, it in own.items() if COMPUTE_NODE in it.traits}
+        disabled = frozenset(root for root, it in own.items() if DISABLED in it.traits)
+        unknown = [root for root in record.roots if root not in trees]
+        for root in unknown:
+            present |= compute_nodes(self.api, uuid=root)
+        if unknown:
+            disabled |= disabled_roots(self.api)
+        records = [record]
         if not record.roots and settings.registry.access != "direct":
             report = Report(settings.host, record.address or "none", roots=tuple(trees))
-            same = renamed(services.fleet.holders(report)).get(settings.host)
-        self.audit.add(REPORTING, checks.reporting(seen, unseen, alive, same=same))
-        if len(present) == len(record.roots):
-            self.audit.add(STATUS, checks.status(seen, alive=alive))
+            holders = services.fleet.holders(report)
+            records += [each for each in holders if each.host != settings.host]
+        down_after, roots = settings.registry.down_after, Roots(disabled, present)
+        service = observed_services(records, down_after, roots)[0]
+        # _tree has reported its own missing roots, with what the agent does now.
+        missed = trees.keys() - own.keys()
+        self.audit.add_service(service, *([ABSENT] if missed.issuperset(service.absent) else []))
 
     def _not_reported(self, text: str, subject: str) -> Condition:
         """Return the finding that something of this host is missing, by what its agent does now."""

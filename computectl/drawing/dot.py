@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from agent.ownership.policy import DISABLED
 from agent.reporting.trait_groups import folded
+from compute_registry.observed_placement import Usage
 from computectl.shared.screen import in_lines
 from reportclient.model import Provider
-from reportclient.observed_tree import Usage
 from reportclient.plain_text import plain
 from reportclient.snapshot import Snapshot
 

@@ -12,16 +12,16 @@ from typing import NamedTuple
 
 from agent.ownership.policy import DISABLED
 from agent.reporting.trait_groups import folded
-from computectl.reading.trees import Trees
-from computectl.shared.screen import Line, Screen, StyledText, counted, in_columns, in_lines
-from reportclient.model import Provider
-from reportclient.observed_tree import (
+from compute_registry.observed_placement import (
     NEARLY_FULL,
     SharingProviders,
     Usage,
     children_by_name,
     sharing_providers,
 )
+from computectl.reading.trees import Trees
+from computectl.shared.screen import Line, Screen, StyledText, counted, in_columns, in_lines
+from reportclient.model import Provider
 from reportclient.plain_text import in_natural_order, plain
 from reportclient.snapshot import Snapshot
 

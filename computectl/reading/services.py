@@ -14,9 +14,6 @@ from agent.bus.caller import Caller
 from agent.bus.signing import Operator
 from agent.errors import InputRefused, RecordUnusable, StillUp, UnknownHost
 from agent.registry.checks import Report, StatusChange, degraded_text
-from agent.registry.control import Control
-from agent.registry.observed_service import ObservedService, observed_services
-from agent.registry.placement_roots import PlacementRoots
 from agent.registry.record import Records, Registry, ServiceRecord, rivals
 from agent.reporting.condition import with_agents_step
 from agent.reporting.status import FILE_NAME, SERVING
@@ -29,6 +26,9 @@ from agent.switching.host_status import (
     saved_status,
     status_document,
 )
+from compute_registry.control import Control
+from compute_registry.observed_placement import PlacementRoots
+from compute_registry.observed_service import ObservedService, observed_services
 from computectl.shared.command_session import Session
 from computectl.shared.errors import CommandError
 from computectl.status import observed_status

@@ -8,11 +8,11 @@ from fnmatch import fnmatchcase
 from itertools import chain
 from typing import Any
 
+from compute_registry.observed_placement import AT_ONCE, ObservedTree, Usage, read_tree
 from computectl.shared.errors import PROBLEMS, CommandError
 from reportclient.candidates import AllocationCandidates
 from reportclient.http import API
 from reportclient.model import Provider, parse_uuid
-from reportclient.observed_tree import AT_ONCE, ObservedTree, Usage, read_tree
 from reportclient.plain_text import natural_key, plain
 from reportclient.reader import (
     Listed,

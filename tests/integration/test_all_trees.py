@@ -5,10 +5,10 @@ import time
 
 import pytest
 
+from compute_registry.observed_placement import read_tree
 from compute_registry.page.trees import PlacementReads
 from reportclient.apply import apply
 from reportclient.http import PlacementAPI, token_adapter
-from reportclient.observed_tree import read_tree
 from reportclient.plan import diff
 from reportclient.reader import refresh
 from reportclient.root import Counting
@@ -147,7 +147,7 @@ def test_a_large_tree_takes_two_calls_a_provider_and_says_the_same(
     large: PlacementAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls, answer = counted(large)
-    monkeypatch.setattr("reportclient.observed_tree.SUMMARY_FROM", 1000)
+    monkeypatch.setattr("compute_registry.observed_placement.SUMMARY_FROM", 1000)
     plain_calls, plain = counted(large)
     assert answer == plain
     assert plain_calls > 4 * 43

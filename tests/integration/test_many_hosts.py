@@ -18,9 +18,9 @@ from agent.bus import messaging
 from agent.bus.rpcapi import ComputeAgentAPI
 from agent.errors import RegistryUnavailable
 from agent.registry.client import RegistryClient
-from agent.registry.control import Control
 from agent.registry.record import ServiceRecord
 from agent.switching.host_status import saved_status, status_document
+from compute_registry.control import Control
 from tests.integration.switched import DISABLED
 from tests.servers.databases import MariaDB
 from tests.servers.fleet import Fleet

@@ -70,12 +70,15 @@ def test_the_list_says_whether_placement_agrees_with_two_gets(host, registry, pl
     assert drawn[1].split() == ["host", "status", "state", "last", "seen", "placement"]
     assert drawn[2].split()[:3] == ["fine", "disabled", "up"]
     assert "new disks" in drawn[3]
-    assert [line.split("  ")[-1].strip() for line in drawn if line.strip() != "new disks"][2:] == [
+    assert [line.split("  ")[-1].strip() for line in drawn[2:] if not line.startswith(" ")] == [
         "agrees",
         "not in Placement",
         "DIFFERS",
         "no root",
     ]
+    assert f"its root provider {REMOVED} is not in Placement as a compute node" in " ".join(
+        " ".join(drawn).split()
+    )
 
 
 def test_mistakes_are_one_line_with_the_next_step(host: AgentHost, registry: SqlRegistry) -> None:

@@ -49,9 +49,10 @@ def test_without_a_yes_it_only_shows(host, placement) -> None:
 
 def test_on_a_terminal_it_shows_once_asks_and_does_what_is_answered(host, placement) -> None:
     before = placement.uuids().keys()
+    nothing = "computectl: nothing was removed; run the command with --yes to remove them"
     for answer, code, left, last in (
-        ("n\n", 1, before, "computectl: nothing was removed"),
-        ("\x04", 1, before, "computectl: nothing was removed"),
+        ("n\n", 1, before, nothing),
+        ("\x04", 1, before, nothing),
         ("y\n", 0, set(), "8 providers are removed from Placement"),
     ):
         with Terminal(["--config-file", str(host.config), "retire"]) as terminal:

@@ -10,7 +10,7 @@ from agent.bus import messaging
 from agent.bus.rpcapi import ComputeAgentAPI
 from agent.errors import RemoteFault
 from agent.registry.checks import StatusChange
-from agent.registry.control import Control, Switched
+from compute_registry.control import Control, Switched
 from tests.integration.switched import (
     DISABLED,
     Caller,

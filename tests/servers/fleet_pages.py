@@ -15,11 +15,11 @@ from pathlib import Path
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from agent.errors import UnknownHost
-from agent.registry.control import Control
 from agent.registry.record import ServiceRecord
+from compute_registry import observed_placement
+from compute_registry.control import Control
 from compute_registry.page.trees import PlacementReads
 from compute_registry.web import registry_app
-from reportclient import observed_tree
 from reportclient.model import SHARES_VIA_AGGREGATE
 from tests.servers.browser import Browser
 from tests.stranger import FakePlacement
@@ -160,7 +160,7 @@ class Quiet(WSGIRequestHandler):
 def served(hosts: int = HOSTS) -> Iterator[str]:
     """Where the page of the scripted fleet is."""
     listed = records(hosts)
-    observed_tree.SUMMARY_FROM = 10**6  # the Placement in memory has no candidates
+    observed_placement.SUMMARY_FROM = 10**6  # the Placement in memory has no candidates
     reads = PlacementReads(placement(listed), lambda: "https://placement.dc1.example.org")
     app = registry_app(Control(ScriptedRegistry(listed), None), placement=reads)
     app.jinja_env.globals |= {"version": "1.0.0", "machine": "controller1"}

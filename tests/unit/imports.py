@@ -18,7 +18,10 @@ BUILT = "reportclient/build"
 MAY_USE = {
     "agent": ("agent", "drivers", "reportclient"),
     "compute_registry": ("compute_registry", "agent", "drivers.extras", "reportclient"),
-    "computectl": ("computectl", "agent", "drivers", "reportclient"),
+    "computectl": (
+        *("computectl", "agent", "drivers", "reportclient", "compute_registry.control"),
+        *("compute_registry.observed_placement", "compute_registry.observed_service"),
+    ),
     "driverkit": ("driverkit", "agent", "computectl", "drivers", "reportclient"),
     "drivers": (
         *("drivers", "reportclient.model", "reportclient.provider_tree"),

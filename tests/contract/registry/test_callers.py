@@ -10,8 +10,8 @@ import pytest
 from agent.errors import RegistryError, UnknownHost
 from agent.registry.checks import Report, StatusChange
 from agent.registry.client import RegistryClient
-from agent.registry.control import Control
 from agent.registry.record import Registry
+from compute_registry.control import Control
 from compute_registry.endpoint import RegistryEndpoint
 from compute_registry.web import registry_app
 from tests.registries import answering, registry_at

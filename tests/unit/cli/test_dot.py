@@ -2,9 +2,9 @@
 
 import pytest
 
+from compute_registry.observed_placement import Usage
 from computectl.drawing.dot import draw_dot
 from reportclient.model import Inventory
-from reportclient.observed_tree import Usage
 from reportclient.snapshot import Snapshot
 from tests.servers.process import completed
 from tests.unit.cli.trees import numa_host, provider, uuid_of

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from compute_registry.observed_placement import Usage
 from computectl.drawing.text_tree import draw_tree
 from computectl.shared.screen import Screen, Terminal
 from reportclient.model import Inventory
-from reportclient.observed_tree import Usage
 from reportclient.snapshot import Snapshot
 from tests.unit.cli.trees import AGGREGATE, numa_host, provider, uuid_of
 

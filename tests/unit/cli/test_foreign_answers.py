@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from compute_registry.observed_placement import read_tree
 from computectl.asking.request import unknown_names_error
 from computectl.reading.trees import names_in, read_trees
 from reportclient.candidates.asking import disabled_roots
 from reportclient.errors import UnknownNames, Unreachable
-from reportclient.observed_tree import read_tree
 
 ROOT = "c0ffee00-0000-4000-8000-000000000001"
 

@@ -2,11 +2,11 @@
 
 import pytest
 
+from compute_registry.observed_placement import read_tree
 from computectl.reading.trees import find_provider
 from computectl.shared.command_session import ReadOnly
 from computectl.shared.errors import CommandError
 from reportclient.model import SHARES_VIA_AGGREGATE
-from reportclient.observed_tree import read_tree
 from tests.stranger import FakePlacement
 from tests.unit.cli.trees import AGGREGATE
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent.registry.observed_service import Roots, observed_services
+from compute_registry.observed_service import Roots, observed_services
 from computectl.reading.services import Observed
 from computectl.service import COLUMNS, MANY, ListServices
 from computectl.shared.screen import Screen

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from agent.errors import Attached, Changed, ReasonRefused, UnknownHost
-from agent.registry.control import NOBODY, Control
 from agent.registry.record import ServiceRecord
+from compute_registry.control import NOBODY, Control
 from tests.unit.registry.fakes import Agents, OneRecord, record
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from agent.registry import wire
 from agent.registry.checks import Report, StatusChange
-from agent.registry.control import Control
+from compute_registry.control import Control
 from compute_registry.store import SqlRegistry
 from compute_registry.web import registry_app
 from tests.registries import registry_at

@@ -19,16 +19,16 @@ from werkzeug.test import Client
 
 from agent import version
 from agent.errors import RegistryUnavailable
-from agent.registry.control import Control
-from agent.registry.observed_service import observed_services
+from compute_registry.control import Control
 from compute_registry.keystone import OF_ONE, KeystoneCalls, Login
+from compute_registry.observed_placement import ObservedTree, Usage
+from compute_registry.observed_service import observed_services
 from compute_registry.page.blueprint import is_page
 from compute_registry.page.selection import Host, Selection, select_hosts
 from compute_registry.page.trees import PlacementReads, shown_tree
 from compute_registry.rest.policy import LIST, TREES
 from compute_registry.web import refused, registry_app, split
 from reportclient.model import SHARES_VIA_AGGREGATE, Provider
-from reportclient.observed_tree import ObservedTree, Usage
 from reportclient.replies import Answer
 from reportclient.snapshot import Snapshot
 from tests.stranger import FakePlacement
@@ -113,16 +113,16 @@ def test_what_needs_attention_is_first_and_says_why() -> None:
     site.registry.records.append(record("e1", degraded="trait: Placement is away\n<b>\ndisk: full"))
     status, text = site("/fleet")
     assert status == 200
-    assert [text.index(f">{host}</a>") for host in ("a1", "b10", "c1", "e1", "b9")] == sorted(
-        text.index(f">{host}</a>") for host in ("a1", "b10", "c1", "e1", "b9")
+    assert [text.index(f">{host}</a>") for host in ("a1", "b10", "e1", "c1", "b9")] == sorted(
+        text.index(f">{host}</a>") for host in ("a1", "b10", "e1", "c1", "b9")
     )
     assert text.count(' class="wrong">') == 2
     assert "two agents use this host name: the agent at" in text
-    assert "the host is enabled, and is disabled in Placement" in text
+    assert "enabled in its service record, but COMPUTE_STATUS_DISABLED is on 1 of 1 root" in text
     assert "degraded: trait: Placement is away (+2 more)<" in text and "show=degraded" in text
     lines = ("trait: Placement is away", "&lt;b&gt;", "disk: full")
     assert all(f"<li>{line}</li>" in site("/fleet/e1")[1] for line in lines)
-    assert "computectl audit" in site("/fleet/b10")[1]
+    assert "if not: computectl status on the host" in site("/fleet/b10")[1]
 
 
 def test_a_browser_is_led_to_the_page_and_a_program_to_the_versions() -> None:
@@ -178,9 +178,8 @@ def test_a_root_that_placement_does_not_have_agrees_with_nothing() -> None:
     api = FakePlacement()
     site = Site(api)
     text = site("/fleet")[1]
-    assert (
-        "its root provider is not in Placement as a compute node" in text and ">agrees<" not in text
-    )
+    assert f"its root provider {ROOT} is not in Placement as a compute node" in text
+    assert ">agrees<" not in text
     assert '<b class="error">not in Placement</b>' in text
     assert text.count(' class="wrong">') == 2, "with the host that two agents use"
     assert "not in Placement as a compute node" in site("/fleet/b10")[1]
@@ -206,14 +205,13 @@ def test_the_search_finds_a_host_of_any_place_and_what_its_row_says() -> None:
 def test_a_host_that_its_agent_disabled_says_since_when_and_what_to_do() -> None:
     site = Site()
     site.registry.records[1] = replace(RECORDS[1], disabled_reason="AUTO: libvirt: lost")
-    notes = [
-        text for text, _ in Host(observed_services([site.registry.records[1]], 60, None)[0]).notes()
-    ]
-    assert notes == [
-        "AUTO: libvirt: lost",
-        "since 2029-12-31 03:04 UTC, until its hypervisor is back. On the host: computectl status",
-    ]
-    assert "On the host, <code>computectl status</code>" in site("/fleet/b9")[1]
+    [condition] = observed_services([site.registry.records[1]], 60, None)[0].problems
+    assert condition.sentence == (
+        "b9: disabled by its agent, since 2029-12-31 03:04 UTC, until its hypervisor is back; "
+        "run computectl status on the host"
+    )
+    text = site("/fleet/b9")[1]
+    assert "since 2029-12-31 03:04 UTC" in text and "run computectl status on the host" in text
 
 
 @pytest.mark.parametrize(
@@ -316,7 +314,7 @@ class Dated(FakePlacement):
 
 def test_the_page_shows_all_that_placement_has_of_a_tree(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "reportclient.observed_tree.SUMMARY_FROM", 1000
+        "compute_registry.observed_placement.SUMMARY_FROM", 1000
     )  # the fake has no candidates
     api = Dated()
     stranger = api.stranger

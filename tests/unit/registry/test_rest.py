@@ -13,7 +13,7 @@ from oslo_log.log import register_options
 from werkzeug.test import Client
 
 from agent.registry.checks import Report
-from agent.registry.control import Control
+from compute_registry.control import Control
 from compute_registry.rest.policy import allowed_by_policy
 from compute_registry.web import RequestIds, registry_app
 from tests.registries import registry_at

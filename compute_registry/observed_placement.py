@@ -1,10 +1,15 @@
-"""Read a provider tree with its usage, to show it: GETs only, several at a time."""
+"""Read what Placement has of hosts, to show it: GETs only, several at a time."""
 
+import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from urllib.parse import urlencode
 
+from agent.period.traits import COMPUTE_NODE
+from compute_registry.observed_service import Roots
 from reportclient.candidates.answers import ProviderSummary, parse_candidates
+from reportclient.candidates.asking import disabled_roots
 from reportclient.errors import PlacementError
 from reportclient.forms import checked
 from reportclient.http import API
@@ -25,6 +30,8 @@ UNKNOWN = {"": 1}
 """The usage of a provider that no summary has: its allocations have to be read."""
 NEARLY_FULL = 0.9
 """The part of the capacity above which usage is shown as a warning."""
+PRESENT_FOR = 15.0
+"""Seconds for which the list of all roots is used again."""
 Usages = Mapping[str, Mapping[str, int]]
 SharingProviders = dict[tuple[str, ...], list[Provider]]
 """Sharing providers by the aggregates through which they share."""
@@ -139,3 +146,35 @@ def _summaries_of(root: str, api: API) -> Mapping[str, ProviderSummary]:
         if candidates.provider_summaries:
             return candidates.provider_summaries
     return {}
+
+
+@dataclass(slots=True)
+class PlacementRoots:
+    """The roots of hosts, for who reads them again and again."""
+
+    _present: Mapping[str, str] = field(default_factory=dict)
+    _present_until: float = 0.0
+
+    def read(self, api: API, only: str = "") -> Roots:
+        """Return the roots: one call, and another if the list of all is too old.
+
+        ``only``: the root (UUID) that the caller needs; then the list of all is not read.
+
+        :raises reportclient.errors.PlacementError: Placement can't be read.
+        """
+        disabled = disabled_roots(api)
+        if only:
+            return Roots(disabled, compute_nodes(api, uuid=only))
+        if time.monotonic() > self._present_until:
+            self._present = compute_nodes(api)
+            self._present_until = time.monotonic() + PRESENT_FOR
+        return Roots(disabled, self._present)
+
+
+def compute_nodes(api: API, **only: str) -> dict[str, str]:
+    """Return the names of the root providers with COMPUTE_NODE, by UUID; one call.
+
+    ``only``: ``uuid`` or ``name`` of the only one that the caller needs.
+    """
+    path = f"/resource_providers?{urlencode({'required': COMPUTE_NODE, **only})}"
+    return {each["uuid"]: each["name"] for each in part_of(path, "resource_providers", api)}
