@@ -20,7 +20,7 @@ from reportclient.http import API, PlacementAPI, as_api
 from reportclient.model import Allocations, Provider, canonical_uuid
 from reportclient.one_provider import OneProvider
 from reportclient.plan import DeleteProvider, Operation, Problem, SetInventory, diff
-from reportclient.provider_tree import ProviderTree
+from reportclient.provider_tree import ProviderTree, classes_set
 from reportclient.reader import LazyAllocations, provider_by_name, provider_by_uuid
 from reportclient.refusals import Refusals, users_by_class
 from reportclient.root import BulkWrites, Counting, Root, Store
@@ -339,7 +339,7 @@ class Client:
         """
         before, leaving = tracked.view, tracked.leaving
         moved, in_use = None, frozenset[str]()
-        new = before.with_drained(new, tree.classes_set())
+        new = before.with_drained(new, classes_set(tree.claims))
         if after is None:
             new = _without_freed(before, tree, new, leaving, api)
         elif tracked.held is None:
@@ -381,7 +381,7 @@ def _without_freed(
     Sends 1 GET for each provider with something that is draining.  What ``tree`` sets again is not
     removed; ``leaving`` are the providers to be removed, and loses those that it sets or places.
     """
-    set_now = tree.classes_set()
+    set_now = classes_set(tree.claims)
     waiting = leaving | view.drained.keys()
     for provider in reversed([each for each in new.walk() if each.uuid in waiting]):
         uuid, inventory = provider.uuid, provider.inventory

@@ -127,6 +127,12 @@ class SourceClaims:
             self.absent[uuid] = left
 
 
+def classes_set(claims: Mapping[str, SourceClaims]) -> set[tuple[str, str]]:
+    """Return the classes that any source has set now, as UUID of the provider and class."""
+    pairs = ((each, uuid) for each in claims.values() for uuid in each.inventoried)
+    return {(uuid, name) for each, uuid in pairs for name in each.classes_set(uuid)}
+
+
 class ProviderTree:
     """The tree of a root provider, and its sharing providers as further roots.
 
@@ -317,13 +323,6 @@ class ProviderTree:
         if source not in self.claims:
             self.claims[source] = SourceClaims(self._last_claims(source))
         return self.claims[source]
-
-    def classes_set(self) -> set[tuple[str, str]]:
-        """Return the classes that any source has set now, as UUID of the provider and class."""
-        own = self.claims.values()
-        return {
-            (it, name) for each in own for it in each.inventoried for name in each.classes_set(it)
-        }
 
     def set_own_traits(self, name_or_uuid: str, traits: Iterable[str]) -> None:
         """Set the traits that this driver or source asserts on a provider.
