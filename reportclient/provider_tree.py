@@ -107,8 +107,10 @@ class SourceClaims:
         return self.claims.get(uuid) or self.last.get(uuid, NONE)
 
     def claim(self, uuid: str, **changed: Any) -> None:
-        """Replace some of the claims on a provider."""
-        self.claims[uuid] = self.on(uuid)._replace(**changed)
+        """Replace some of the claims on a provider; one that stays as it is costs nothing."""
+        held = self.on(uuid)
+        if any(getattr(held, kind) != claimed for kind, claimed in changed.items()):
+            self.claims[uuid] = held._replace(**changed)
 
     def classes_set(self, uuid: str) -> Names:
         """Return the classes that the source has set now, be they as they were."""
@@ -121,10 +123,11 @@ class SourceClaims:
 
     def note_absent(self, uuid: str, kind: str, present: Names, absent: Names = NOTHING) -> None:
         """Note names that are asserted, which may have been removed by name, and removed ones."""
-        held = self.absent.pop(uuid, NONE)
-        names = getattr(held, kind) - present | absent
-        if (left := held._replace(**{kind: names})) != NONE:
-            self.absent[uuid] = left
+        if uuid in self.absent or absent:
+            held = self.absent.pop(uuid, NONE)
+            held = held._replace(**{kind: getattr(held, kind) - present | absent})
+            if held != NONE:
+                self.absent[uuid] = held
 
 
 def classes_set(claims: Mapping[str, SourceClaims]) -> set[tuple[str, str]]:
@@ -604,19 +607,22 @@ class ProviderTree:
         return True
 
     def _add_names(self, kind: str, provider: Provider, names: Names) -> None:
-        uuid, before, own = provider.uuid, getattr(provider, kind), self._own
+        claimed: Names = getattr(self._own.on(provider.uuid), kind)
+        self._assert_names(kind, provider, names, claimed | names)
+
+    def _set_own_names(self, kind: str, provider: Provider, names: Names) -> None:
+        self._assert_names(kind, provider, names, names)
+
+    def _assert_names(self, kind: str, provider: Provider, names: Names, claimed: Names) -> None:
+        uuid, before = provider.uuid, getattr(provider, kind)
         if not names <= before:
             self._changed[uuid] = replace(provider, **{kind: before | names})
-        own.claim(uuid, **{kind: getattr(own.on(uuid), kind) | names})
-        own.note_absent(uuid, kind, names)
+        self._own.claim(uuid, **{kind: claimed})
+        self._own.note_absent(uuid, kind, names)
 
     def _remove_names(self, kind: str, provider: Provider, names: Names) -> None:
         self._set_names(kind, provider, getattr(provider, kind) - names)
         self._own.note_absent(provider.uuid, kind, NOTHING, names)
-
-    def _set_own_names(self, kind: str, provider: Provider, names: Names) -> None:
-        self._add_names(kind, provider, names)
-        self._own.claim(provider.uuid, **{kind: names})
 
     def update_resources(self, name_or_uuid: str, resources: Mapping[str, Any]) -> bool:
         """Set a provider's ``resources`` (Nova's Resource objects); return whether they changed.
