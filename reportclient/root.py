@@ -288,7 +288,8 @@ class Root:
         stopped_by = outcome.stopped_by
         if refusals.by_subject:
             drains = refusals.drains(self.view.snapshot, plan, foreign)
-            stopped_by = stopped_by or self.send(drains, api).stopped_by
+            drained = self.send(drains, api)
+            stopped_by = stopped_by or drained.stopped_by
         return replace(outcome, view=self.view, stopped_by=stopped_by or refusals.silence)
 
     def _refuse_changed(self, deleted: set[str], api: Counting) -> None:
