@@ -8,6 +8,7 @@ Placement fails at several in a row.
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeAlias, assert_never
 
 from reportclient import forms
@@ -316,7 +317,7 @@ def _singly(operation: Operation) -> list[Operation]:
     return [SetInventory(uuid, inventory) for uuid, inventory in operation.inventories.items()]
 
 
-_GENERATION = forms.record(resource_provider_generation=forms.count)
+_GENERATION = partial(forms.field, key="resource_provider_generation", check=forms.count)
 
 
 def send(operation: Operation, generations: Mapping[str, int], api: API) -> dict[str, Any]:

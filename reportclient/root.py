@@ -235,13 +235,9 @@ class Root:
         is noticed by the next audit or write.
         """
         root = self.view.snapshot.get(self.uuid)
-        same = (
-            listed is not None
-            and root is not None
-            and has_generation(self.view, listed)
-            and listed["name"] == root.name
-            and listed["parent_provider_uuid"] is None
-        )
+        if root is None or listed is None or not has_generation(self.view, listed):
+            return False
+        same: bool = (listed["name"], listed["parent_provider_uuid"]) == (root.name, None)
         if same:
             self.view = replace(self.view, certain=True)
             self.schedule.verified(now, self.times)
