@@ -17,7 +17,6 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 from reportclient.apply import Outcome, apply
 from reportclient.errors import (
     PLAN_ANEW,
-    AlreadyThere,
     Conflict,
     NameTaken,
     NotFound,
@@ -328,11 +327,12 @@ class Root:
                 "Placement refuses bulk writes by the reshaper: writing inventories one by one"
             )
             self.bulk.chunk = 0
-        stop_err, stopped_at = outcome.stopped_by, outcome.stopped_at
-        if isinstance(stop_err, AlreadyThere) and isinstance(stopped_at, CreateProvider):
-            outcome.stopped_by = stop_err = self._read_existing(stopped_at, stop_err, api)
-        if isinstance(stop_err, PLAN_ANEW):
-            raise stop_err
+        for create in outcome.existing:
+            err = self._read_existing(create, outcome.failed[create.uuid], api)
+            if not isinstance(outcome.stopped_by, PLAN_ANEW):
+                outcome.stopped_by = err
+        if isinstance(outcome.stopped_by, PLAN_ANEW):
+            raise outcome.stopped_by
         return outcome
 
     def read(self, api: API) -> None:
@@ -352,7 +352,8 @@ class Root:
         before = self.refusals.earlier(create)
         if before is not None and isinstance(before.error, NameTaken):
             return self.refusals.add(create, before.error).error
-        self.read(api)
+        if create.uuid not in self.view.snapshot:  # a read may have several of them
+            self.read(api)
         if create.uuid in self.view.snapshot:
             return err
         extended = None if self.inside else with_root(self.view, create.uuid, api)
