@@ -124,7 +124,7 @@ def apply(  # noqa: PLR0913  all but three are optional
     return outcome
 
 
-_PARALLEL = {CreateProvider, EnsureTrait, EnsureClass, *SETTERS.values()}
+_PARALLEL = frozenset({CreateProvider, EnsureTrait, EnsureClass, *SETTERS.values()})
 """Operations that may be sent with others of their kind; the others depend on what came before."""
 
 
