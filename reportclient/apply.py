@@ -8,6 +8,7 @@ Placement fails at several in a row.
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeAlias, assert_never
 
 from reportclient import forms
@@ -69,16 +70,16 @@ class Outcome:
 
     ``done`` are the acknowledged operations, ``view`` is the view after them.  ``failed`` has the
     errors, by :func:`reportclient.plan.subject_of`, of the operations that were refused, and of
-    those that need them.  ``stopped_by`` is the error that ended the plan early, at the operation
-    ``stopped_at``: the caller has to plan again.  ``bulk_refused``: Placement refuses bulk writes,
-    so single ones were sent.
+    those that need them.  ``existing`` are providers that could not be created because they exist:
+    the caller has to read them.  ``stopped_by`` is the error that ended the plan early: the caller
+    has to plan again.  ``bulk_refused``: Placement refuses bulk writes, so single ones were sent.
     """
 
     view: View
     done: tuple[Operation, ...] = ()
     failed: dict[str, PlacementError] = field(default_factory=dict)
     stopped_by: PlacementError | None = None
-    stopped_at: Operation | None = None
+    existing: list[CreateProvider] = field(default_factory=list)
     bulk_refused: bool = False
 
 
@@ -123,7 +124,7 @@ def apply(  # noqa: PLR0913  all but three are optional
     return outcome
 
 
-_PARALLEL = {CreateProvider, EnsureTrait, EnsureClass, *SETTERS.values()}
+_PARALLEL = frozenset({CreateProvider, EnsureTrait, EnsureClass, *SETTERS.values()})
 """Operations that may be sent with others of their kind; the others depend on what came before."""
 
 
@@ -243,6 +244,10 @@ class _Run:
             self.faults.clear()
             self.refusals.acknowledged(operation)
             return
+        if isinstance(operation, CreateProvider) and isinstance(result, AlreadyThere):
+            outcome.failed[operation.uuid] = result
+            outcome.existing.append(operation)
+            return
         if isinstance(result, UnknownNames):
             self.edit.refused(operation, result.names)
         elif isinstance(result, Conflict) and type(operation) in _PARTS:
@@ -251,7 +256,7 @@ class _Run:
             harmless = isinstance(operation, EnsureTrait | EnsureClass)
             self.unsure |= not (is_silence(result) and (result.unsent or harmless))
         if self._ends_plan(operation, result):
-            outcome.stopped_by, outcome.stopped_at = result, operation
+            outcome.stopped_by = result
         elif isinstance(operation, SetInventories):
             # Written one by one, only the bad inventories fail.
             outcome.bulk_refused = isinstance(result, (Forbidden, NotFound, TooOld))
@@ -259,8 +264,6 @@ class _Run:
                 if outcome.stopped_by is None:
                     self.attempt([single])
         else:
-            if isinstance(result, PASSING):
-                self.faults.append(result)
             self._refuse(operation, result)
 
     def _ends_plan(self, operation: Operation, err: PlacementError) -> bool:
@@ -283,8 +286,10 @@ class _Run:
     def _refuse(self, operation: Operation, err: PlacementError, *, sent: bool = True) -> None:
         self.outcome.failed[subject_of(operation)] = err
         refusal = self.refusals.add(operation, err, sent=sent)
-        if sent and isinstance(err, PASSING) and not self.outcome.done:
-            self.refusals.faulty_until = max(self.refusals.faulty_until, refusal.due)
+        if sent and isinstance(err, PASSING):
+            self.faults.append(err)
+            if not self.outcome.done:
+                self.refusals.faulty_until = max(self.refusals.faulty_until, refusal.due)
 
 
 def refuse_if_shared(
@@ -316,7 +321,7 @@ def _singly(operation: Operation) -> list[Operation]:
     return [SetInventory(uuid, inventory) for uuid, inventory in operation.inventories.items()]
 
 
-_GENERATION = forms.record(resource_provider_generation=forms.count)
+_GENERATION = partial(forms.field, key="resource_provider_generation", check=forms.count)
 
 
 def send(operation: Operation, generations: Mapping[str, int], api: API) -> dict[str, Any]:

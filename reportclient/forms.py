@@ -9,8 +9,8 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from functools import cache
-from math import isfinite
+from functools import cache, partial
+from math import inf, isfinite
 from reprlib import repr as shortened
 from typing import Any, TypeVar
 
@@ -65,18 +65,17 @@ def matching(pattern: str, what: str) -> Check[str]:
     return check_text
 
 
-def number(value: Any) -> int:
-    """Check a whole number; a bool is none."""
+def number(value: Any, least: float = -inf) -> int:
+    """Check a whole number, which is not below ``least``; a bool is none."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return value
+        if value >= least:
+            return value
+        raise ValueError(f" is {value}, below {least}")
     raise ValueError(f" is {shortened(value)}, not a whole number")
 
 
-def count(value: Any) -> int:
-    """Check a whole number from 0 on."""
-    if number(value) >= 0:
-        return int(value)
-    raise ValueError(f" is {value}, below 0")
+count = partial(number, least=0)
+"""Check a whole number from 0 on."""
 
 
 def inventory(value: Any) -> Inventory:

@@ -262,13 +262,14 @@ class Refusals:
     def errors(self, failed: Mapping[str, PlacementError] = {}) -> dict[str, PlacementError]:
         """Return the errors that are remembered or ``failed`` now, by provider UUID or name.
 
-        Each cause is there only once.
+        Each cause is there only once, and without those that have details now.
         """
         own, listed = dict[str, PlacementError](), set[int]()
         for key, refusal in self.by_subject.items():
             if id(refusal.error) not in listed and not is_silence(refusal.error):
                 own[key.removeprefix(DRAIN)] = refusal.error
                 listed.add(id(refusal.error))
+        listed |= {id(err) for subject, err in failed.items() if subject in own}
         return {**{key: err for key, err in failed.items() if id(err) not in listed}, **own}
 
     def drains(

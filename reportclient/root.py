@@ -17,7 +17,6 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 from reportclient.apply import Outcome, apply
 from reportclient.errors import (
     PLAN_ANEW,
-    AlreadyThere,
     Conflict,
     NameTaken,
     NotFound,
@@ -235,13 +234,9 @@ class Root:
         is noticed by the next audit or write.
         """
         root = self.view.snapshot.get(self.uuid)
-        same = (
-            listed is not None
-            and root is not None
-            and has_generation(self.view, listed)
-            and listed["name"] == root.name
-            and listed["parent_provider_uuid"] is None
-        )
+        if root is None or listed is None or not has_generation(self.view, listed):
+            return False
+        same: bool = (listed["name"], listed["parent_provider_uuid"]) == (root.name, None)
         if same:
             self.view = replace(self.view, certain=True)
             self.schedule.verified(now, self.times)
@@ -288,7 +283,8 @@ class Root:
         stopped_by = outcome.stopped_by
         if refusals.by_subject:
             drains = refusals.drains(self.view.snapshot, plan, foreign)
-            stopped_by = stopped_by or self.send(drains, api).stopped_by
+            drained = self.send(drains, api)
+            stopped_by = stopped_by or drained.stopped_by
         return replace(outcome, view=self.view, stopped_by=stopped_by or refusals.silence)
 
     def _refuse_changed(self, deleted: set[str], api: Counting) -> None:
@@ -331,11 +327,12 @@ class Root:
                 "Placement refuses bulk writes by the reshaper: writing inventories one by one"
             )
             self.bulk.chunk = 0
-        stop_err, stopped_at = outcome.stopped_by, outcome.stopped_at
-        if isinstance(stop_err, AlreadyThere) and isinstance(stopped_at, CreateProvider):
-            outcome.stopped_by = stop_err = self._read_existing(stopped_at, stop_err, api)
-        if isinstance(stop_err, PLAN_ANEW):
-            raise stop_err
+        for create in outcome.existing:
+            err = self._read_existing(create, outcome.failed[create.uuid], api)
+            if not isinstance(outcome.stopped_by, PLAN_ANEW):
+                outcome.stopped_by = err
+        if isinstance(outcome.stopped_by, PLAN_ANEW):
+            raise outcome.stopped_by
         return outcome
 
     def read(self, api: API) -> None:
@@ -355,7 +352,8 @@ class Root:
         before = self.refusals.earlier(create)
         if before is not None and isinstance(before.error, NameTaken):
             return self.refusals.add(create, before.error).error
-        self.read(api)
+        if create.uuid not in self.view.snapshot:  # a read may have several of them
+            self.read(api)
         if create.uuid in self.view.snapshot:
             return err
         extended = None if self.inside else with_root(self.view, create.uuid, api)

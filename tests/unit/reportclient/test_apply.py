@@ -71,7 +71,7 @@ def sent(placement: FakePlacement) -> list[str]:
 def test_an_error_that_only_a_read_explains_ends_the_plan(placement, error: PlacementError) -> None:
     placement.fail_next("PUT", "traits$", error)
     outcome = applied(placement, NO_TRAITS, INVENTORY)
-    assert (outcome.stopped_by, outcome.stopped_at) == (error, NO_TRAITS)
+    assert outcome.stopped_by is error
     assert not outcome.view.certain
     assert len(sent(placement)) == 1
 
@@ -134,6 +134,17 @@ def test_after_as_many_failures_as_allowed_the_rest_waits(placement: FakePlaceme
     faults(placement, FAULTS - 1)
     outcome = applied(placement, NO_TRAITS, *(SetTraits(uuid, frozenset()) for uuid in uuids))
     assert len(outcome.done) == len(uuids) - FAULTS + 2, "not in a row"
+
+
+def test_providers_that_exist_already_are_listed_and_the_rest_is_sent(placement) -> None:
+    """However many they are, they are read together."""
+    other = CreateProvider(BELOW, "another", ROOT)
+    for create in (DEEP.operations[0], other):
+        placement.stranger.create_child(ROOT, create.name, create.uuid)
+    plan = Plan((DEEP.operations[0], other, EnsureTrait("CUSTOM_A")))
+    outcome = apply(plan, View(), placement)
+    assert outcome.existing == [DEEP.operations[0], other]
+    assert outcome.done == (EnsureTrait("CUSTOM_A"),) and outcome.stopped_by is None
 
 
 def test_nothing_is_created_below_a_provider_that_could_not_be(placement: FakePlacement) -> None:
@@ -283,7 +294,6 @@ def test_names_that_placement_does_not_know_are_left_out_from_then_on(placement)
     outcome = applied(placement, SetTraits(ROOT, names))
     assert outcome.view.names.absent_traits == names
     assert isinstance(outcome.stopped_by, UnknownNames)
-    assert outcome.stopped_at == SetTraits(ROOT, names)
 
 
 def test_what_is_sent_together_needs_nothing_of_each_other() -> None:

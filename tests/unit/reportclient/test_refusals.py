@@ -213,6 +213,13 @@ def test_each_cause_is_told_once() -> None:
     assert refusals.errors({BELOW: own}) == {ROOT: own}
 
 
+def test_an_error_with_details_is_not_repeated_for_what_depends_on_it() -> None:
+    raw, later = AlreadyThere("x"), Unreachable("y")
+    refusals = refusing((CreateProvider(CARD, "card", ROOT), NameTaken("in another tree")))
+    told = refusals.errors({CARD: raw, ROOT: raw, BELOW: later})
+    assert told == {BELOW: later, **refusals.errors()}
+
+
 # -- details of errors
 
 
