@@ -6,7 +6,6 @@ into that queue.
 
 import logging
 import queue
-import random
 import threading
 import time
 from collections.abc import Callable
@@ -70,7 +69,6 @@ class Loop:
     """Least seconds between the end of a period and the next requested one."""
     longest_gap: float = 30.0
     """Upper bound of ``gap``, which doubles with each requested period that fails."""
-    uniform: Callable[[float, float], float] = random.uniform
     _interval: float = inf
     _due: float = inf
     """The time of the next period, by ``clock``."""
@@ -89,7 +87,7 @@ class Loop:
 
         ``period`` returns ``False`` if it failed.
         """
-        self._interval, self._due = interval or inf, self.clock() + first_in
+        self.start_again(interval, first_in)
         try:
             while (asked := self._wait()) is not None:
                 well = period() is not False
@@ -132,12 +130,12 @@ class Loop:
             self.commands.put(job)
         return job.done
 
-    def start_again(self, interval: float | None, within: float) -> None:
-        """Run the next period ``within`` so many seconds, at random, and further ones as usual.
+    def start_again(self, interval: float | None, first_in: float) -> None:
+        """Run the next period after so many seconds, and further ones as usual.
 
         Only the loop's thread may call it.
         """
-        self._interval, self._due = interval or inf, self.clock() + self.uniform(0.0, within)
+        self._interval, self._due = interval or inf, self.clock() + first_in
 
     def later(self, seconds: float, work: Callable[[], object]) -> None:
         """Run ``work`` once after so many seconds, instead of earlier if it waits already.

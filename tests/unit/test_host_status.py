@@ -143,7 +143,7 @@ class World:
         self.status = HostStatus(status_document(self.directory), self.loop, self.write)
         self.status.load_status()
         self.heartbeat: Heartbeat = self.heartbeat_of(FollowingHeartbeat)
-        self.hypervisor = Hypervisor(self.status, self.loop, lambda: self.now)
+        self.hypervisor = Hypervisor(self.status, self.loop)
         self.status.on_decided = self.heartbeat.wake.set
         self.status.on_period = self.hypervisor.enable_if_due
         self.told = self.hypervisor.listener("libvirt")
