@@ -138,7 +138,7 @@ class Loop:
         self._interval, self._due = interval or inf, self.clock() + first_in
 
     def later(self, seconds: float, work: Callable[[], object]) -> None:
-        """Run ``work`` once after so many seconds, instead of earlier if it waits already.
+        """Run ``work`` once, after so many seconds; if it waits already, at this time instead.
 
         Any thread may call it.
         """

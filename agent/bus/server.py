@@ -225,6 +225,6 @@ class _WrongArguments(MessagingError, TypeError):
     """A method was called with arguments that it does not have."""
 
 
-_OF_OSLO = messaging.dispatcher.RPCDispatcherError
-_WRONG_CALLS = (_OF_OSLO, ValueError, _WrongArguments, NotPermitted)
+RPCDispatcherError = messaging.dispatcher.RPCDispatcherError
+_WRONG_CALLS = (RPCDispatcherError, ValueError, _WrongArguments, NotPermitted)
 """Errors that the caller caused."""
