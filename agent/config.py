@@ -29,11 +29,15 @@ OF_MESSAGING = (
     "rpc_thread_pool_size",
 )
 """Options of ``[DEFAULT]`` that oslo.messaging reads by itself."""
-DATABASE = "connection"
 OF_REGISTRY = (
-    *(DATABASE, "unsigned_calls", "rest_bind", "rest_port", "trusted_proxy", "auth_strategy"),
+    *("connection", "unsigned_calls", "rest_bind", "rest_port", "trusted_proxy", "auth_strategy"),
 )
 """Options of ``[registry]`` that only compute-registry reads, which may be given the same file."""
+NO_DATABASE = (
+    "[registry] connection: only compute-registry opens a database; set [registry] access = rpc "
+    "and transport_url, or remove the option"
+)
+"""The error of a host without a registry whose files have the option."""
 SIMILAR = 0.8
 """From which similarity (difflib) an unknown name is a misspelt one of ours: none of the groups of
 Nova and of the libraries is, and no option of a driver in [DEFAULT]."""
@@ -90,6 +94,9 @@ def mutate(conf: cfg.ConfigOpts) -> None:
 def settings(conf: cfg.ConfigOpts) -> opts.Settings:
     """Return the agent's settings.  :raises ConfigError: an option has an invalid value."""
     check_values(conf)
+    in_files = [name for path in files_of(conf) for name in sections(path).get("registry", ())]
+    if conf.registry.access == "direct" and "connection" in in_files:
+        raise ConfigError(located(NO_DATABASE, files_of(conf)))
     try:
         return opts.settings(conf)
     except ValueError as err:
@@ -215,12 +222,6 @@ def refuse_unknown(conf: cfg.ConfigOpts, unchecked: Collection[str] = ()) -> Non
             options_of = ", ".join(sorted(names or ()))
             text = f"no option {', '.join(unknown)} in [{group}], whose options are {options_of}"
             texts.append(text + "".join(own))
-        is_database = group == "registry" and DATABASE in options and DATABASE not in conf.registry
-        if is_database and conf.registry.access == "direct":
-            texts.append(
-                "[registry] connection: only compute-registry opens a database; set [registry] "
-                "access = rpc and transport_url, or remove the option"
-            )
     if texts:
         raise ConfigError("\n".join(located(text, files_of(conf)) for text in dict.fromkeys(texts)))
 

@@ -6,7 +6,6 @@ into that queue.
 
 import logging
 import queue
-import random
 import threading
 import time
 from collections.abc import Callable
@@ -22,6 +21,7 @@ LOG = logging.getLogger("compute_agent.service")
 
 T = TypeVar("T")
 
+SKIPPED = "The period took longer than update_resources_interval (%g s): %d skipped"
 LONGEST_SLEEP = 3600.0
 """Seconds of one wait for a job, at most."""
 
@@ -69,8 +69,7 @@ class Loop:
     """Least seconds between the end of a period and the next requested one."""
     longest_gap: float = 30.0
     """Upper bound of ``gap``, which doubles with each requested period that fails."""
-    uniform: Callable[[float, float], float] = random.uniform
-    _interval: float | None = None
+    _interval: float = inf
     _due: float = inf
     """The time of the next period, by ``clock``."""
     _asked: bool = False
@@ -88,15 +87,19 @@ class Loop:
 
         ``period`` returns ``False`` if it failed.
         """
-        self._interval, self._due = interval, self.clock() + first_in
+        self.start_again(interval, first_in)
         try:
             while (asked := self._wait()) is not None:
                 well = period() is not False
                 self._failed = self._failed + 1 if asked and not well else 0
                 rest = doubled(self.gap, self._failed, self.longest_gap)
                 self._rest_until = self.clock() + rest
-                if not asked:
-                    self._set_next_due()
+                if asked:
+                    continue
+                skipped = max(0, int((self.clock() - self._due) // self._interval))
+                self._due += (skipped + 1) * self._interval
+                if skipped:
+                    LOG.warning(SKIPPED, self._interval, skipped)
         finally:
             while not self.commands.empty():
                 self.commands.get().done.cancel()
@@ -127,15 +130,15 @@ class Loop:
             self.commands.put(job)
         return job.done
 
-    def start_again(self, interval: float | None, within: float) -> None:
-        """Run the next period ``within`` so many seconds, at random, and further ones as usual.
+    def start_again(self, interval: float | None, first_in: float) -> None:
+        """Run the next period after so many seconds, and further ones as usual.
 
         Only the loop's thread may call it.
         """
-        self._interval, self._due = interval, self.clock() + self.uniform(0.0, within)
+        self._interval, self._due = interval or inf, self.clock() + first_in
 
     def later(self, seconds: float, work: Callable[[], object]) -> None:
-        """Run ``work`` once after so many seconds, instead of earlier if it waits already.
+        """Run ``work`` once, after so many seconds; if it waits already, at this time instead.
 
         Any thread may call it.
         """
@@ -144,16 +147,6 @@ class Loop:
 
     def _note_asked(self) -> None:
         self._asked = True
-
-    def _set_next_due(self) -> None:
-        if self._interval is None:
-            self._due = inf
-            return
-        skipped = max(0, int((self.clock() - self._due) // self._interval))
-        self._due += (skipped + 1) * self._interval
-        if skipped:
-            text = "The period took longer than update_resources_interval (%g s): %d skipped"
-            LOG.warning(text, self._interval, skipped)
 
     def _wait(self) -> bool | None:
         """Sleep and run jobs until a period is due or requested.

@@ -34,11 +34,9 @@ from agent.reporting import guru, logs
 from agent.reporting.condition import of_disk
 from agent.reporting.status import StatusFile
 from agent.reporting.systemd import Systemd
-from agent.service import Service
 from agent.state.driver_store import DriverStore
 from agent.state.lock import StateDirectory
 from agent.state.saved_root import saved_roots
-from agent.switching.host_status import HostStatus, status_document
 from agent.switching.switching import switching
 from agent.threads import started
 from drivers.api import DriverContext
@@ -104,17 +102,10 @@ def _run(conf: Any, args: list[str], stack: ExitStack) -> int:
     if monitoring is not None:
         api = monitoring.measured(api)
     nodes = Nodes.from_settings(settings, drivers, api)
-    status = HostStatus(
-        status_document(path),
-        loop,
-        lambda disabled, again: nodes.switch(time.monotonic(), disabled=disabled, again=again),
-        alone=settings.registry.access == "direct",
-    )
-    endpoint = Endpoint(adapter)
-    service = Service(settings.host, nodes, systemd, lambda: loop.stopping, status, endpoint)
-    transport = _transport(settings, conf)
     nodes.provider_files.load_files()
-    switches = switching(settings, status, service, transport)
+    switches = switching(settings, nodes, systemd, loop, _transport(settings, conf))
+    service = switches.service
+    service.endpoint = Endpoint(adapter)
     status_file = StatusFile(path, settings.host, settings.interval, time.time, switches.facts)
     status_file.disk = lambda: [
         *map(of_disk, (*filter(None, [directory.problem]), *store.problems())),

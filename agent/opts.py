@@ -5,7 +5,7 @@ of them, too.
 """
 
 import socket
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -255,8 +255,8 @@ class RegistrySettings:
     down_after: float
     """Seconds without a heartbeat after which a service counts as down."""
     report_interval: float
-    master_key: tuple[str, ...] = ()
-    host_key: str = ""
+    master_key: tuple[str, ...]
+    host_key: str
 
 
 def registry_settings(conf: cfg.ConfigOpts) -> RegistrySettings:
@@ -322,10 +322,10 @@ class Settings:
     rules: Rules
     bulk_chunk: int
     registry: RegistrySettings
-    provider_config: Path = Path(PROVIDER_CONFIG_LOCATION)
-    transport_url: str = ""
-    exchange: str = "nova"
-    monitoring: MonitoringSettings = field(default_factory=MonitoringSettings)
+    provider_config: Path
+    transport_url: str
+    exchange: str
+    monitoring: MonitoringSettings
 
     def spread(self, hosts: int | None) -> float:
         """Return the seconds over which a fleet spreads what all of its hosts may do at once.

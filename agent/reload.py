@@ -5,6 +5,7 @@ An invalid configuration changes nothing.
 """
 
 import logging
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -54,7 +55,7 @@ class Reload:
             except Exception:
                 LOG.exception("%s was not reloaded", subject)
         within = self.settings.spread(self.switching.heartbeat.hosts)
-        self.loop.start_again(self.settings.interval, within)
+        self.loop.start_again(self.settings.interval, random.uniform(0.0, within))
 
     def _read_configuration(self) -> None:
         config.read_again(self.conf, self.args)

@@ -34,8 +34,7 @@ class Caller:
     @classmethod
     def from_context(cls, context: object) -> "Caller":
         """Return the caller that a call's context names; any object is accepted."""
-        values = context if isinstance(context, Mapping) else {}
-        return cls(**{name: _text(values, *keys) for name, keys in KEYS.items()})
+        return cls(**{name: _text(context, *keys) for name, keys in KEYS.items()})
 
     def context(self) -> dict[str, str]:
         """Return the context of a call: the fields that are known."""
@@ -59,12 +58,12 @@ NOBODY = Caller()
 
 def reason_of(context: object) -> str | None:
     """Return the operator's reason in the context of a call, or ``None``."""
-    return _text(context, REASON) if isinstance(context, Mapping) else None
+    return _text(context, REASON)
 
 
-def _text(values: Mapping[Any, Any], *names: str) -> str | None:
-    for name in names:
-        text = values.get(name)
+def _text(context: Any, *names: str) -> str | None:
+    for name in names if isinstance(context, Mapping) else ():
+        text = context.get(name)
         if isinstance(text, str) and text:
             return plain(text)[:LONGEST]
     return None

@@ -142,27 +142,25 @@ class Arrivals:
                 self._doors.append(Door(consumer, check_call, self.largest, compressed))
                 if consumer.queue_name == self.queue:
                     self._doors[-1].count_waiting(connection)
-            self._wait_for_messages(connection)
+            consume = connection.consume
 
-    def _wait_for_messages(self, connection: Any) -> None:
-        """Wait for the next message, instead of a millisecond at first.
+            def consume_longer(timeout: float | None = None) -> None:
+                """Wait for the next message, instead of a millisecond at first.
 
-        oslo.messaging looks that often for acknowledgements to send, which only notifications
-        have; at 200 messages a second this takes a fifth of a server's CPU time.
-        """
-        consume = connection.consume
+                oslo.messaging looks that often for acknowledgements to send, which only
+                notifications have; at 200 messages a second this takes a fifth of a server's CPU
+                time.
+                """
+                try:
+                    consume(WAKES_EVERY)
+                except Exception as err:
+                    self.problem = describe(err) if _DIFFERENT.search(str(err)) else ""
+                    for door in self._doors:
+                        door.waiting = 0  # all of them were delivered, or are counted again
+                    raise
+                self.problem = ""
 
-        def consume_longer(timeout: float | None = None) -> None:
-            try:
-                consume(WAKES_EVERY)
-            except Exception as err:
-                self.problem = describe(err) if _DIFFERENT.search(str(err)) else ""
-                for door in self._doors:
-                    door.waiting = 0  # all of them were delivered, or are counted again
-                raise
-            self.problem = ""
-
-        connection.consume = consume_longer
+            connection.consume = consume_longer
 
     def is_connected(self) -> bool:
         """Return whether the connection is up, as far as this side knows."""

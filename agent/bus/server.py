@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from agent.bus import messaging
@@ -74,15 +74,9 @@ class RpcServer(messaging.server.RPCServer):  # type: ignore[misc]  # it has no 
 
         :raises agent.threads.NoThread: no thread can be started.
         """
-        keep_running(self._start, f"start RPC {self.target.topic}", self._stopping)
-
-    def _start(self) -> None:
-        """Try until it works: an operator may correct credentials at the broker."""
-        until_it_works(self._listen, self._stopping, self._note, LONGEST_PAUSE)
-        if self._arrivals is not None:
-            self.serving.set()
-            LOG.info("Serving RPC calls on topic %s", self.target.topic)
-            self.on_serving()
+        # An operator may correct credentials at the broker.
+        listen = partial(until_it_works, self._listen, self._stopping, self._note, LONGEST_PAUSE)
+        keep_running(listen, f"start RPC {self.target.topic}", self._stopping)
 
     def _note(self, error: str) -> None:
         self._problem = error
@@ -100,6 +94,9 @@ class RpcServer(messaging.server.RPCServer):  # type: ignore[misc]  # it has no 
                 listener.cleanup()
             raise TransportUnavailable(describe(err)) from err
         self.listener, self._arrivals = listener, arrivals
+        self.serving.set()
+        LOG.info("Serving RPC calls on topic %s", self.target.topic)
+        self.on_serving()
 
     def problem(self) -> str:
         """Return why no calls arrive; empty if they do, as far as this side knows."""
@@ -228,6 +225,6 @@ class _WrongArguments(MessagingError, TypeError):
     """A method was called with arguments that it does not have."""
 
 
-_OF_OSLO = messaging.dispatcher.RPCDispatcherError
-_WRONG_CALLS = (_OF_OSLO, ValueError, _WrongArguments, NotPermitted)
+RPCDispatcherError = messaging.dispatcher.RPCDispatcherError
+_WRONG_CALLS = (RPCDispatcherError, ValueError, _WrongArguments, NotPermitted)
 """Errors that the caller caused."""

@@ -33,6 +33,12 @@ RECORD_VERSION = "record_version"
 """The version of the service record that the call carries out."""
 
 
+def record_version(context: Values) -> int | None:
+    """Return the version of the service record that a call carries out; ``None`` if unknown."""
+    version = context.get(RECORD_VERSION)
+    return version if isinstance(version, int) and not isinstance(version, bool) else None
+
+
 def host_key(master_key: str, host: str) -> str:
     """Return the key of one hypervisor, a secret."""
     return _hmac(master_key, f"host {host}")
@@ -136,7 +142,7 @@ class AgentPermissions:
         """:raises NotPermitted: the call is not signed for this host and a version."""
         if not is_signed(self.key, self.host, method, arguments, context):
             raise NotPermitted(f"{method} is not signed for {self.host}")
-        if not isinstance(context.get(RECORD_VERSION), int):
+        if record_version(context) is None:
             raise NotPermitted(f"{method} is signed without a version of the service record")
 
     def signed(self, context: Values, answer: Any) -> Any:

@@ -135,7 +135,13 @@ class Heartbeat:
         began = time.monotonic()
         try:
             if self._exchange(self.connect()):
-                self._note_answer()
+                if self.name_conflict is not None:
+                    LOG.info("No other agent has the name of this host any more")
+                elif self.status.registry_lost is not None:
+                    LOG.info("The registry answers again")
+                self.name_conflict = None
+                self.answered.set()
+                self.status.registry_answers()
         except HostTaken as err:
             self._note_conflict(str(err), began)
         except Exception as err:  # noqa: BLE001  such as one of a driver that names the roots
@@ -155,15 +161,6 @@ class Heartbeat:
             LOG.log(level, "%s", error)
         self.name_conflict, self.granted = error, frozenset()
         self.answered.set()
-
-    def _note_answer(self) -> None:
-        if self.name_conflict is not None:
-            LOG.info("No other agent has the name of this host any more")
-        elif self.status.registry_lost is not None:
-            LOG.info("The registry answers again")
-        self.name_conflict = None
-        self.answered.set()
-        self.status.registry_answers()
 
     def _run(self) -> None:
         while not self._ended.is_set():

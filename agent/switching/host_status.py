@@ -38,7 +38,6 @@ from agent.switching.machine import (
     after_record,
     with_next_version,
 )
-from reportclient.schedule import doubled
 
 LOG = logging.getLogger("compute_agent.registry")
 
@@ -47,8 +46,8 @@ VERSION_5, VERSION_6 = "5.13", "6.5"
 FILE_NAME = "service.json"
 LOCKED_WITHIN = 10.0
 """Seconds to wait for another process that changes the document."""
-FIRST_RETRY, LONGEST_RETRY = 1.0, 60.0
-"""Seconds until a retry, at most; doubled each time.  A period writes the trait, too."""
+FIRST_RETRY, LATER_RETRY = 1.0, 60.0
+"""Seconds until a retry, at most.  A period writes the trait, too."""
 
 Write = Callable[[bool, bool], Sequence[Report]]
 """Sets the trait on all roots (first argument true) or removes it.  The second argument: whether
@@ -128,8 +127,6 @@ class HostStatus:
     """Called in the loop's thread with the reports of writing the trait."""
     on_period: Callable[[], object] = lambda: None
     """Called in the loop's thread after each period."""
-    _tries: int = 0
-    """Number of retries of writing the trait that failed in a row."""
 
     @property
     def disabled(self) -> bool | None:
@@ -276,7 +273,7 @@ class HostStatus:
     def _write_trait(self, *, again: bool = False) -> list[Report]:
         """Set or remove the trait, in the loop's thread; if that fails, retry after a pause.
 
-        It is random, with a limit that doubles each time: hosts that failed together spread out.
+        It is random, so that hosts that failed together spread out.  ``again``: this is a retry.
         """
         disabled = self.current.disabled
         if disabled is None:
@@ -284,9 +281,8 @@ class HostStatus:
         reports = list(self.write(disabled, again))
         self._note_written(reports)
         if self.waiting is not None:
-            self._tries = self._tries + 1 if again else 0
-            pause = random.uniform(0, doubled(FIRST_RETRY, self._tries, LONGEST_RETRY))
-            self.loop.later(pause, self._retry)
+            longest = LATER_RETRY if again else FIRST_RETRY
+            self.loop.later(random.uniform(0, longest), self._retry)
         self.on_written(reports)
         return reports
 

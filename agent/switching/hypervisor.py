@@ -5,8 +5,7 @@ often the connection was lost lately: a host that flaps stays disabled.
 """
 
 import logging
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -34,7 +33,6 @@ class Hypervisor:
 
     status: HostStatus
     loop: Loop
-    clock: Callable[[], float] = time.monotonic
     steady: float = STEADY
     lost_nodes: dict[str, str] = field(default_factory=dict)
     """Why single nodes are lost, by name: the next period disables them, or enables them again."""
@@ -77,7 +75,7 @@ class Hypervisor:
     def _handle(self, driver: str, why: str | None) -> None:
         if why is not None:
             if driver not in self.lost:
-                self._losses.append(self.clock())
+                self._losses.append(self.loop.clock())
             self.lost[driver] = why
             self._enable_at = None
             self.status.handle(Event.LOST, one_line(f"{AUTO}{why}")[:LONGEST])
@@ -85,7 +83,7 @@ class Hypervisor:
         was_lost = self.lost.pop(driver, None) is not None
         if self.lost or (self._enable_at is not None and not was_lost):
             return
-        now = self.clock()
+        now = self.loop.clock()
         self._losses = [at for at in self._losses if at > now - MEMORY]
         wait = doubled(self.steady, max(0, len(self._losses) - 1), LONGEST_STEADY)
         self._enable_at = now + wait
@@ -96,7 +94,7 @@ class Hypervisor:
 
         Called after each period, too: a record may have disabled it for a program meanwhile.
         """
-        if self._enable_at is not None and self.clock() >= self._enable_at:
+        if self._enable_at is not None and self.loop.clock() >= self._enable_at:
             self.status.handle(Event.BACK)
 
 

@@ -12,7 +12,7 @@ from agent.bus.caller import Caller, reason_of
 from agent.bus.incoming import TOPIC, WAITED
 from agent.bus.messaging import Target
 from agent.bus.server import RpcServer
-from agent.bus.signing import RECORD_VERSION
+from agent.bus.signing import record_version
 from agent.switching.host_status import VERSION_5, VERSION_6, HostStatus
 from agent.switching.machine import Event
 
@@ -46,8 +46,7 @@ class ComputeEndpoint:
         reason = f" ({why})" if (why := reason_of(context)) else ""
         verb, caller = "enable" if enabled else "disable", Caller.from_context(context)
         LOG.info("RPC call to %s this host%s, %s", verb, reason, caller)
-        sent = context.get(RECORD_VERSION)
-        version = None if isinstance(sent, bool) or not isinstance(sent, int) else sent
+        version = record_version(context)
         event = Event.ENABLE if enabled else Event.DISABLE
         if version is None and context.get(WAITED):
             why = "it waited in the queue while the agent did not listen"

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from agent.bus.signing import AgentPermissions
+from agent.loop import Loop
+from agent.nodes.nodes import Nodes
 from agent.opts import RegistrySettings, Settings
 from agent.registry.record import Registry
 from agent.reporting.condition import BROKER, HYPERVISOR, REGISTRY, Condition
 from agent.reporting.status import NO_RPC, SERVING, WAITING, ServiceFacts
+from agent.reporting.systemd import Systemd
 from agent.service import Service
 from agent.switching.heartbeat import FollowingHeartbeat, Heartbeat, agent_address
-from agent.switching.host_status import VERSION_6, HostStatus
+from agent.switching.host_status import VERSION_6, HostStatus, status_document
 from agent.switching.hypervisor import Hypervisor
 from drivers.loaded import LoadedDriver
 
@@ -156,12 +160,19 @@ def _permit(settings: Settings) -> AgentPermissions | None:
 
 
 def switching(
-    settings: Settings, status: HostStatus, service: Service, transport: Any
+    settings: Settings, nodes: Nodes, systemd: Systemd, loop: Loop, transport: Any
 ) -> Switching:
-    """Return the parts, connected to each other, nothing opened yet.
+    """Return the service and the parts that switch it, connected, nothing opened yet.
 
     ``transport``: ``None`` for no RPC.
     """
+    status = HostStatus(
+        status_document(settings.state_path),
+        loop,
+        lambda disabled, again: nodes.switch(time.monotonic(), disabled=disabled, again=again),
+        alone=settings.registry.access == "direct",
+    )
+    service = Service(settings.host, nodes, systemd, lambda: loop.stopping, status)
     # In attach mode the status of this host is that of nova-compute, which answers calls to it.
     attached = settings.rules.attached
     kind = Heartbeat if attached else FollowingHeartbeat
@@ -176,7 +187,7 @@ def switching(
         cache(partial(connect, settings.registry)),
         settings.host,
         agent_address(settings.state_path),
-        service.nodes.roots,
+        nodes.roots,
         status,
         # Without a version in its record this host is not called.
         lambda: VERSION_6 if server is not None and server.serving.is_set() else None,
@@ -184,17 +195,17 @@ def switching(
         down_after=settings.registry.down_after,
     )
     if not status.alone:
-        service.nodes.denied_of = heartbeat.denied_of
+        nodes.denied_of = heartbeat.denied_of
     if transport is not None and not attached:
         from agent.switching.rpc import rpc_server  # noqa: PLC0415  oslo.messaging
 
         server = rpc_server(transport, settings.host, settings.exchange, status)
         server.permit = _permit(settings)
         server.on_serving = heartbeat.wake.set  # the registry learns at once that it can be called
-    hypervisor = Hypervisor(status, status.loop, lost_nodes=service.nodes.lost)
+    hypervisor = Hypervisor(status, loop, lost_nodes=nodes.lost)
     status.spread = lambda: settings.spread(heartbeat.hosts)
     # Without a registry nobody waits for one.
     status.on_decided = status.registered.set if status.alone else heartbeat.wake.set
     status.on_period = hypervisor.enable_if_due
-    watched, no_server = ((), ATTACHED) if attached else (service.nodes.drivers, NO_BUS)
+    watched, no_server = ((), ATTACHED) if attached else (nodes.drivers, NO_BUS)
     return Switching(status, hypervisor, heartbeat, service, connect, watched, no_server, server)

@@ -48,6 +48,7 @@ def test_each_option_is_in_the_reference_with_its_default_as_typed(site: Path) -
 WRONG = (
     *("state_path =", "compute_driver = fake,fake", "[compute]\nowner_trait =", "hots = a"),
     "[compute]\ncpu_shared_set = 0-3\ncpu_dedicated_set = 3",
+    "[registry]\nconnection = sqlite://",
     *("[registry]\naccess = rpc", "[monitoring]\nlisten = 192.0.2.1", "compute_driver = fkae"),
     *("[libvirt]\ncpu_models = a", "[placement]\nauth_type ="),
 )

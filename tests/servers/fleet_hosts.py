@@ -13,7 +13,6 @@ import logging
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -30,7 +29,6 @@ from agent.placement import adapter_from_conf, agent_api
 from agent.reporting import logs
 from agent.reporting.systemd import Systemd
 from agent.service import Service
-from agent.switching.host_status import HostStatus, status_document
 from agent.switching.switching import Switching, switching
 from drivers.api import ComputeDriver, DriverContext
 from drivers.loaded import LoadedDriver
@@ -79,14 +77,8 @@ def host(
     driver = hypervisor(DriverContext(settings.host, settings.state_path))
     drivers = [LoadedDriver.from_driver("small", driver)]
     nodes = Nodes.from_settings(settings, drivers, api, compute_id(settings.state_path))
-    status = HostStatus(
-        status_document(settings.state_path),
-        loop,
-        lambda off, again: nodes.switch(time.monotonic(), disabled=off, again=again),
-        alone=settings.registry.access == "direct",
-    )
-    service = Service(settings.host, nodes, Systemd(), lambda: loop.stopping, status)
-    return loop, service, switching(settings, status, service, transport)
+    switches = switching(settings, nodes, Systemd(), loop, transport)
+    return loop, switches.service, switches
 
 
 def start(settings: Settings, api: API, transport: Any) -> None:

@@ -358,7 +358,7 @@ def test_the_sample_can_be_used_as_it_is_and_with_each_option_set(tmp_path: Path
 @pytest.mark.parametrize("url", ["mysql+pymysql://me:secret@db/x", "sqlite://"])
 def test_a_database_that_an_agent_can_not_open_is_refused_at_the_start(tmp_path, url: str) -> None:
     with pytest.raises(config.ConfigError, match=r"\[registry\] connection") as refused:
-        config.refuse_unknown(loaded(tmp_path, f"[registry]\nconnection = {url}\n"))
+        settings(tmp_path, f"[registry]\nconnection = {url}\n")
     assert "secret" not in str(refused.value) and "agent.conf:2" in str(refused.value)
     bus = f"[DEFAULT]\ntransport_url = rabbit://x\n[registry]\naccess = rpc\nconnection = {url}\n"
-    config.refuse_unknown(loaded(tmp_path, bus))
+    assert settings(tmp_path, bus).registry.access == "rpc"

@@ -100,6 +100,7 @@ def test_an_agent_obeys_operators_only_and_only_for_its_own_host() -> None:
         sign("host2", "set_host_enabled", said, version),
         sign("host1", "set_host_enabled", {"enabled": True}, version),
         sign("host1", "set_host_enabled", said, {}),
+        sign("host1", "set_host_enabled", said, {"record_version": True}),
         sign("host1", "set_host_enabled", said, version) | {"record_version": 8},
         signed([host_key(MASTER, "host2")], "host2", "host1", "x", said, version),
     ]

@@ -19,15 +19,12 @@ from agent.registry.checks import Report, StatusChange
 from agent.reporting.condition import BROKER, HYPERVISOR, REGISTRY
 from agent.reporting.status import NO_RPC, SERVING, WAITING, ServiceFacts
 from agent.reporting.systemd import Systemd
-from agent.service import Service
 from agent.switching import switching as module
 from agent.switching.heartbeat import agent_address
 from agent.switching.host_status import (
     VERSION_5,
     VERSION_6,
-    HostStatus,
     change_saved_status,
-    status_document,
 )
 from agent.switching.machine import Event
 from agent.switching.switching import FACTS_EVERY, Switching, switching
@@ -48,6 +45,9 @@ class OneRoot:
 
     def roots(self) -> list[str]:
         return [ROOT]
+
+    def switch(self, _: float, **how: bool) -> list[object]:
+        return []
 
 
 @dataclass
@@ -82,11 +82,8 @@ def settings(directory: Path, *, attached: bool = False, **registry: Any) -> Set
 
 
 def parts(used: Settings, transport: object = None) -> Switching:
-    document, direct = status_document(used.state_path), used.registry.access == "direct"
-    status = HostStatus(document, Loop(), lambda *_: (), alone=direct)
     nodes: Any = OneRoot(used.rules)
-    service = Service(HOST, nodes, Systemd(), lambda: False, status)
-    made = switching(used, status, service, transport)
+    made = switching(used, nodes, Systemd(), Loop(), transport)
     made.heartbeat.run = lambda *_: made.heartbeat.beat()
     return made
 

@@ -11,7 +11,7 @@ from math import ceil, inf
 import pytest
 
 from agent import config
-from agent.switching.host_status import HostStatus
+from agent.switching.host_status import FIRST_RETRY, LATER_RETRY
 from benchmarks.fleet.virtual import overload as run_overload
 from reportclient.errors import Unreachable
 from reportclient.schedule import LONGEST, Schedule, Times
@@ -94,7 +94,6 @@ class Disabled:
 
     def __init__(self, host, at):
         self.host, self.retry_at, self.asked_at, self.written_at = host, at, at, None
-        self.status = HostStatus(None, None, None)
 
     def until(self, end, away, asked):
         """``asked`` counts requests by the second."""
@@ -107,7 +106,8 @@ class Disabled:
             else:
                 again = now > self.asked_at and host.schedule.silent
                 tries = not (again and host.schedule.may_wait_for_period(now, host.times))
-                self.retry_at += self.status.next_pause()
+                first = now == self.asked_at
+                self.retry_at += random.uniform(0, FIRST_RETRY if first else LATER_RETRY)
             if tries:
                 asked[int(now)] += self.tried(now, away=away(now))
         host.until(end, away, asked)
