@@ -26,7 +26,7 @@ from agent.period.traits import (
 )
 from agent.registry.record import is_alive
 from agent.reporting.condition import Condition, Severity, with_agents_step
-from agent.reporting.reports import ENDED
+from agent.reporting.reports import ENDS_PERIOD
 from computectl.reading.services import Services, refuse_taken
 from computectl.shared.command_session import Session
 from computectl.shared.commands import TEXT, Columns, DrawnOrListed, Table, argument
@@ -396,7 +396,7 @@ def _periods(tracker: Tracker, going: set[str], progress: Callable[[str], None])
         report = tracker.period(now)
         awaited = isinstance(report.error, RootAwaited)
         left = going & tracker.view.snapshot.providers.keys()
-        ended = ENDED if awaited else ()
+        ended = ENDS_PERIOD if awaited else ()
         shared = tracker.view.snapshot.providers.keys() - going
         conditions = [
             it for it in report.conditions if it.kind not in ended and it.uuid not in shared

@@ -67,7 +67,7 @@ def require_uuid(uuid: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class HeartbeatMessage:
     """A heartbeat: what the agent of a host reports.
 
     :raises InputRefused: a field is invalid; the text names it.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from agent.registry.checks import AUTO, Report, StatusChange
+from agent.registry.checks import AUTO, HeartbeatMessage, StatusChange
 from reportclient.plain_text import ago
 
 DOWN_AFTER = 60.0
@@ -113,10 +113,10 @@ class Records(Protocol):
 class Registry(Records, Protocol):
     """A registry to which agents report."""
 
-    def heartbeat(self, report: Report) -> ServiceRecord | None:
+    def heartbeat(self, report: HeartbeatMessage) -> ServiceRecord | None:
         """Record that the agent of a host is alive; ``None``: the answer is not awaited."""
 
-    def holders(self, report: Report) -> list[ServiceRecord]:
+    def holders(self, report: HeartbeatMessage) -> list[ServiceRecord]:
         """Return the records that have a root of the report, and that of its host."""
 
 
@@ -125,7 +125,9 @@ def is_alive(record: ServiceRecord, down_after: float = DOWN_AFTER) -> bool:
     return record.silent_for is not None and record.silent_for <= down_after
 
 
-def rivals(records: Iterable[ServiceRecord], report: Report, down_after: float) -> dict[str, str]:
+def rivals(
+    records: Iterable[ServiceRecord], report: HeartbeatMessage, down_after: float
+) -> dict[str, str]:
     """Return why a host may not write to roots of its report, by UUID; empty if it may.
 
     A root belongs to one host that is up: to another one whose record has it, or to an agent with

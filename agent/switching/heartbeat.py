@@ -20,7 +20,7 @@ from pathlib import Path
 
 from agent import version
 from agent.errors import Changed, HostTaken, RegistryError, UnknownHost
-from agent.registry.checks import LONGEST, Report, StatusChange, degraded_text
+from agent.registry.checks import LONGEST, HeartbeatMessage, StatusChange, degraded_text
 from agent.registry.record import DOWN_AFTER, Registry, ServiceRecord, rivals
 from agent.switching.host_status import HostStatus
 from agent.switching.machine import ServiceStatus, Verdict, verdict
@@ -133,7 +133,7 @@ class Heartbeat:
         """
         asked = frozenset(roots) - self.granted
         if asked and self.status.registry_lost is None:
-            report = Report(self.host, self.address, roots=tuple(asked))
+            report = HeartbeatMessage(self.host, self.address, roots=tuple(asked))
             try:
                 now = rivals(self.connect().holders(report), report, self.down_after)
             except RegistryError as err:
@@ -229,7 +229,7 @@ class Heartbeat:
 
     def _send(self, registry: Registry, reported: Reported) -> ServiceRecord | None:
         """Send a heartbeat; ``None``: its answer is not awaited."""
-        report = Report(
+        report = HeartbeatMessage(
             self.host,
             self.address,
             *reported,

@@ -17,7 +17,7 @@ from agent.period.traits import COMPUTE_NODE, tag_of
 from agent.provider_config.answer import files_answer
 from agent.provider_config.entries import Entries
 from agent.provider_config.files import ProviderFiles
-from agent.registry.checks import Report
+from agent.registry.checks import HeartbeatMessage
 from agent.reporting.condition import Condition, Severity
 from agent.state.saved_root import SavedRoot
 from compute_registry.observed_placement import AT_ONCE, compute_nodes
@@ -130,7 +130,7 @@ class HostAudit:
             disabled |= disabled_roots(self.api)
         records = [record]
         if not record.roots and settings.registry.access != "direct":
-            report = Report(settings.host, record.address or "none", roots=tuple(trees))
+            report = HeartbeatMessage(settings.host, record.address or "none", roots=tuple(trees))
             holders = services.fleet.holders(report)
             records += [each for each in holders if each.host != settings.host]
         down_after, roots = settings.registry.down_after, Roots(disabled, present)

@@ -52,7 +52,7 @@ def test_a_rival_is_up_elsewhere_with_the_root_or_the_host_name(
     fields: dict[str, Any], is_rival: bool
 ) -> None:
     other = record(**{"roots": (ROOT,), "silent_for": 60.0, **fields})
-    denied = rivals([other], checks.Report("host2", OURS, roots=(ROOT,)), 60.0)
+    denied = rivals([other], checks.HeartbeatMessage("host2", OURS, roots=(ROOT,)), 60.0)
     assert denied.keys() == ({ROOT} if is_rival else set())
 
 
@@ -157,6 +157,6 @@ def test_a_heartbeat_has_a_line_for_each_condition_that_fits_and_a_number() -> N
     *lines, last = text.splitlines()
     assert set(lines) == {"x" * checks.LONGEST} and last == f"and {5000 - len(lines)} more"
     assert checks.MOST_DEGRADED - checks.LONGEST < len(text) <= checks.MOST_DEGRADED
-    assert checks.Report("h", "a", None, (), degraded=text).degraded == text
+    assert checks.HeartbeatMessage("h", "a", None, (), degraded=text).degraded == text
     with pytest.raises(errors.InputRefused, match="degraded"):
-        checks.Report("h", "a", None, (), degraded="\x1b")
+        checks.HeartbeatMessage("h", "a", None, (), degraded="\x1b")
