@@ -1,14 +1,14 @@
 """A service record together with what is observed of its host, and what is wrong there.  Pure."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from operator import attrgetter
 from typing import NamedTuple
 
 from agent.ownership.policy import DISABLED
-from agent.registry.record import ServiceRecord, is_alive, renamed
+from agent.registry.record import ServiceRecord, is_alive, place_of
 from agent.reporting.condition import Condition, Severity
 from reportclient.plain_text import first_few
 
@@ -57,7 +57,7 @@ class ObservedService:
     namesake: str = ""
     """The UUID of a root provider in Placement with the host's name."""
     renamed: ServiceRecord | None = None
-    """The record of the same agent under another name: see :func:`agent.registry.record.renamed`"""
+    """The record of the same agent under another name: see :func:`renamed_hosts`"""
 
     @property
     def up(self) -> bool:
@@ -243,18 +243,35 @@ def observed_services(
     :param down_after: seconds without a heartbeat after which a service counts as down.
     :param roots: what Placement has, ``None`` if unknown.
     """
+    same = renamed_hosts(records)
+    services = [
+        ObservedService(each, is_alive(each, down_after), renamed=same.get(each.host))
+        for each in records
+    ]
     if roots is None:
-        return [ObservedService(each, is_alive(each, down_after)) for each in records]
-    same, present = renamed(records), roots.present.keys() | roots.disabled
+        return services
+    present = roots.present.keys() | roots.disabled
     uuids = {name: uuid for uuid, name in roots.present.items()}
     return [
-        ObservedService(
-            record,
-            is_alive(record, down_after),
-            len(roots.disabled.intersection(record.roots)),
-            [root for root in record.roots if root not in present],
-            uuids.get(record.host, ""),
-            same.get(record.host),
+        replace(
+            each,
+            with_trait=len(roots.disabled.intersection(each.record.roots)),
+            absent=[root for root in each.record.roots if root not in present],
+            namesake=uuids.get(each.record.host, ""),
         )
-        for record in records
+        for each in services
     ]
+
+
+def renamed_hosts(records: Iterable[ServiceRecord]) -> dict[str, ServiceRecord]:
+    """Return, by host without a root, the record that has the roots of the same agent.
+
+    Its host was renamed: the roots move to the record of the new name once the old one is down.
+    """
+    with_roots, without = dict[str, ServiceRecord](), dict[str, str]()
+    for record in records:
+        if record.roots:
+            with_roots[place_of(record.address)] = record
+        elif record.address:
+            without[record.host] = place_of(record.address)
+    return {host: with_roots[at] for host, at in without.items() if at in with_roots}

@@ -135,7 +135,7 @@ def rivals(
     """
     denied: dict[str, str] = {}
     for record in records:
-        if not is_alive(record, down_after) or _place(record.address) == _place(report.address):
+        if not is_alive(record, down_after) or place_of(record.address) == place_of(report.address):
             continue
         theirs = report.roots if record.host == report.host else record.roots
         for root in {*report.roots}.intersection(theirs):
@@ -147,21 +147,7 @@ def rivals(
     return denied
 
 
-def renamed(records: Iterable[ServiceRecord]) -> dict[str, ServiceRecord]:
-    """Return, by host without a root, the record that has the roots of the same agent.
-
-    Its host was renamed: the roots move to the record of the new name once the old one is down.
-    """
-    with_roots, without = dict[str, ServiceRecord](), dict[str, str]()
-    for record in records:
-        if record.roots:
-            with_roots[_place(record.address)] = record
-        elif record.address:
-            without[record.host] = _place(record.address)
-    return {host: with_roots[at] for host, at in without.items() if at in with_roots}
-
-
-def _place(address: str | None) -> str:
+def place_of(address: str | None) -> str:
     """Return the boot id and the state directory of an address; all of it if they are unknown."""
     _, boot, place = (address or "").partition(" (boot ")
     return place if boot and not place.startswith("?") else address or ""

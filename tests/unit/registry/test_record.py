@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from agent import errors
 from agent.errors import ReasonRefused
 from agent.registry import checks, wire
-from agent.registry.record import is_alive, renamed, rivals
+from agent.registry.record import is_alive, rivals
 from agent.switching.heartbeat import agent_address
+from compute_registry.observed_service import renamed_hosts
 from tests.unit.registry.fakes import record
 
 
@@ -76,7 +77,7 @@ def test_a_renamed_host_has_one_agent_and_two_records(
         record(**{"host": "host1", "address": OLD, "roots": (ROOT,), **old}),
         record(**{"host": "host2", "address": OURS, "roots": (), **new}),
     ]
-    assert {host: other.host for host, other in renamed(records).items()} == found
+    assert {host: other.host for host, other in renamed_hosts(records).items()} == found
 
 
 @pytest.mark.parametrize(
