@@ -103,10 +103,10 @@ def read_tree(
 
 def sharing_providers(snapshot: Snapshot, root: str) -> SharingProviders:
     """Return the roots without children that share with the tree of ``root``, by name."""
-    ours = frozenset().union(*(provider.aggregates for provider in snapshot.walk(root)))
+    own = frozenset().union(*(provider.aggregates for provider in snapshot.walk(root)))
     sharing: SharingProviders = {}
     for provider in children_by_name(snapshot, None):
-        common = tuple(sorted(provider.aggregates & ours))
+        common = tuple(sorted(provider.aggregates & own))
         if provider.uuid != root and provider.shares and common:
             sharing.setdefault(common, []).append(provider)
     return sharing

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from agent.ownership.policy import DISABLED
 from agent.registry.record import ServiceRecord, is_alive, place_of
 from agent.reporting.condition import Condition, Severity
-from reportclient.plain_text import first_few
+from reportclient.plain_text import ago, first_few
 
 CONTESTED, DOWN, DEGRADED = "contested", "down", "degraded"
 ABSENT, DIFFERING = "absent", "differing"
@@ -66,8 +66,19 @@ class ObservedService:
 
     @property
     def state(self) -> str:
-        """See :meth:`agent.registry.record.ServiceRecord.state`."""
-        return self.record.state(up=self.up)
+        """``up``, ``down`` or ``forced down``."""
+        return "forced down" if self.record.forced_down else "up" if self.alive else "down"
+
+    @property
+    def status(self) -> str:
+        """The status in lists; in attach mode the status is that of Nova's service."""
+        return "attached: Nova's" if self.record.attached else self.record.status
+
+    @property
+    def silence(self) -> str:
+        """The time since the last heartbeat for people, ``never``, or ``ended`` with its agent."""
+        ended = self.record.last_seen is not None and self.record.silent_for is None
+        return "ended" if ended else ago(self.record.silent_for)
 
     @property
     def placement(self) -> Agreement:
@@ -126,7 +137,7 @@ class ObservedService:
     def text(self) -> str:
         """The text that a search looks in, whatever a list shows of it."""
         record = self.record
-        texts = record.host, self.state, record.shown_status, self.placement, record.degraded
+        texts = record.host, self.state, self.status, self.placement, record.degraded
         more = record.disabled_reason, self.disabled_since, record.agent_version, record.address
         wrong = (each.text for each in self.conditions)
         return "\n".join((*texts, *filter(None, more), *wrong))
@@ -166,19 +177,20 @@ class ObservedService:
             text, step = f"was renamed to {self.renamed.host}", f"computectl service delete {host}"
             return Condition(text, step, host, Severity.WARNING, DOWN)
         texts = {"never": "has never sent a heartbeat", "ended": "its agent does not run"}
-        text = texts.get(record.silence, f"no heartbeat for {record.silence}")
+        text = texts.get(self.silence, f"no heartbeat for {self.silence}")
         forced = ", forced down" if record.forced_down else ""
         # An agent disables its host itself when the hypervisor is lost: nobody intended that.
         intended = record.forced_down or (record.disabled and not record.is_auto)
         severity = Severity.WARNING if intended else Severity.ERROR
         step = f"start compute-agent on that host; {self._give_up}"
-        return Condition(f"{text} ({record.shown_status}{forced})", step, host, severity, DOWN)
+        return Condition(f"{text} ({self.status}{forced})", step, host, severity, DOWN)
 
     def _of_the_agent(self) -> Iterator[Condition]:
         record, host = self.record, self.record.host
         step = "run computectl status on the host"
         if record.degraded:
-            text = f"degraded: {record.degraded_short}"
+            first, *others = record.degraded.splitlines()
+            text = f"degraded: {first}{f' (+{len(others)} more)' if others else ''}"
             yield Condition(text, step, host, Severity.DEGRADED, DEGRADED)
         if record.is_auto:
             since = f"{self.disabled_since}, " if self.disabled_since else ""

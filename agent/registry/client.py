@@ -128,10 +128,10 @@ def open_registry(
     """
     if transport is None:
         raise RegistryUnavailable("[registry] access = rpc needs a transport_url")
-    ours = caller or Caller(user="compute-agent", where=socket.gethostname())
+    named = caller or Caller(user="compute-agent", where=socket.gethostname())
     sign: Sign | None = None
     if settings.master_key and not (host and settings.host_key):
         sign = Operator(settings.master_key).sign
     elif settings.host_key and (own := host or command_on):
         sign = partial(signed, [settings.host_key], own)
-    return RegistryClient(transport, caller=ours, sign=sign)
+    return RegistryClient(transport, caller=named, sign=sign)

@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import Protocol
 
 from agent.registry.checks import AUTO, HeartbeatMessage, StatusChange
-from reportclient.plain_text import ago
 
 DOWN_AFTER = 60.0
 """Seconds without a heartbeat after which a service counts as down."""
@@ -57,31 +56,10 @@ class ServiceRecord:
         """Return whether heartbeats arrive and the service is not forced down."""
         return not self.forced_down and is_alive(self, down_after)
 
-    def state(self, *, up: bool) -> str:
-        """Return ``up``, ``down`` or ``forced down``; ``up`` is the result of :meth:`is_up`."""
-        return "forced down" if self.forced_down else "up" if up else "down"
-
     @property
     def status(self) -> str:
         """The status: ``enabled`` or ``disabled``."""
         return "disabled" if self.disabled else "enabled"
-
-    @property
-    def shown_status(self) -> str:
-        """The status in lists; in attach mode the status is that of Nova's service."""
-        return "attached: Nova's" if self.attached else self.status
-
-    @property
-    def silence(self) -> str:
-        """The time since the last heartbeat for people, ``never``, or ``ended`` with its agent."""
-        ended = self.last_seen is not None and self.silent_for is None
-        return "ended" if ended else ago(self.silent_for)
-
-    @property
-    def degraded_short(self) -> str:
-        """The first line of :attr:`degraded`, and the number of the others."""
-        first, *others = self.degraded.splitlines() or [""]
-        return f"{first} (+{len(others)} more)" if others else first
 
     @property
     def is_auto(self) -> bool:

@@ -76,15 +76,15 @@ class HostAudit:
             self.audit.add(REPORTING, [self._not_reported(text, root)])
             return tree
         others = {uuid for uuid in view.sharing if not ledger.is_ours(uuid)}
-        ours = [provider for provider in tree.walk() if provider.uuid not in others]
-        self.audit.providers += len(ours)
-        self._ownership(root, ours, tree, ledger)
+        own_providers = [provider for provider in tree.walk() if provider.uuid not in others]
+        self.audit.providers += len(own_providers)
+        self._ownership(root, own_providers, tree, ledger)
         if view.restored:
             text = "Placement was restored or emptied: its guests may have no allocations any more"
             step = "computectl status names them; nova-manage placement heal_allocations"
             self.audit.add(ALLOCATIONS, [Condition(text, step, root, Severity.WARNING)])
         with self.audit.recording_failures(ALLOCATIONS):
-            listed = [{"uuid": provider.uuid, "name": provider.name} for provider in ours]
+            listed = [{"uuid": provider.uuid, "name": provider.name} for provider in own_providers]
             wrong = checks.judged(
                 listed, self.api, pool, lambda item: tree.providers[item["uuid"]].inventory
             )

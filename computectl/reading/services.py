@@ -151,8 +151,8 @@ class Services:
         """Return the registry of the fleet.  :raises RegistryError: it can't be opened."""
         from agent.registry.client import open_registry  # noqa: PLC0415  oslo.messaging is slow
 
-        ours = self._session.settings.host
-        return open_registry(self._settings, self._transport, self.caller, command_on=ours)
+        own_host = self._session.settings.host
+        return open_registry(self._settings, self._transport, self.caller, command_on=own_host)
 
     @cached_property
     def caller(self) -> Caller:
