@@ -12,7 +12,7 @@ from agent.bus.messaging import Target
 from agent.bus.signing import SIGNED_BY, Operator
 from agent.errors import InputRefused, NotPermitted, RegistryError, RegistryUnavailable
 from agent.registry import checks, wire
-from agent.registry.checks import Report, StatusChange
+from agent.registry.checks import HeartbeatMessage, StatusChange
 from agent.registry.record import ServiceRecord
 from compute_registry.control import log_deleted, log_forced, log_switched
 from compute_registry.store import SqlRegistry
@@ -31,7 +31,7 @@ BOUND_BY: Mapping[str, str] = {
 }
 """The argument of each change that says what it was made for: a replay finds another record."""
 
-_REPORTED = {each.name for each in fields(Report)}
+_REPORTED = {each.name for each in fields(HeartbeatMessage)}
 
 
 def _answered(method: Callable[..., Any]) -> Callable[..., Answer]:
@@ -50,9 +50,9 @@ def _answered(method: Callable[..., Any]) -> Callable[..., Answer]:
     return answer
 
 
-def _report(host: str, address: str, more: Mapping[str, Any]) -> Report:
+def _report(host: str, address: str, more: Mapping[str, Any]) -> HeartbeatMessage:
     """Return the report in a call's arguments, without those of later versions."""
-    return Report(host, address, **{name: more[name] for name in more.keys() & _REPORTED})
+    return HeartbeatMessage(host, address, **{name: more[name] for name in more.keys() & _REPORTED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class RegistryEndpoint:
     target: ClassVar[Any] = Target(namespace=wire.NAMESPACE, version=wire.VERSION)
 
     store: SqlRegistry
-    received: "SimpleQueue[Report]" = field(default_factory=SimpleQueue)
+    received: "SimpleQueue[HeartbeatMessage]" = field(default_factory=SimpleQueue)
     """Heartbeats that report nothing new, for :class:`compute_registry.heartbeats.Heartbeats`."""
     on_echo: Callable[[object], object] = lambda _: None
     """Called with the number of a message that this instance may have sent to itself."""
@@ -113,7 +113,7 @@ class RegistryEndpoint:
         self, _: Context, host: str, address: str, version: int, **_unknown: Any
     ) -> None:
         """Note a heartbeat that reports nothing new; nobody awaits an answer."""
-        self.received.put(Report(host, address, known_version=version))
+        self.received.put(HeartbeatMessage(host, address, known_version=version))
 
     @_answered
     def set_status(

@@ -16,7 +16,7 @@ from queue import SimpleQueue
 from agent.bus.messaging import RpcClient
 from agent.bus.rpcapi import ComputeAgentAPI
 from agent.errors import MessagingError, RegistryError
-from agent.registry.checks import Report
+from agent.registry.checks import HeartbeatMessage
 from compute_registry.store import SqlRegistry
 
 LOG = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ class Heartbeats:
     """Records what ``received`` has."""
 
     store: SqlRegistry
-    received: "SimpleQueue[Report]"
+    received: "SimpleQueue[HeartbeatMessage]"
     agents: ComputeAgentAPI
     problem: Callable[[], str]
     """Returns why no heartbeats can arrive, empty if they can; else no host gets more silent."""

@@ -1,12 +1,13 @@
 """Read what Placement has of hosts, to show it: GETs only, several at a time."""
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
 from agent.period.traits import COMPUTE_NODE
+from agent.reporting.condition import WRITE, Condition, Severity, ends_drain
 from compute_registry.observed_service import Roots
 from reportclient.candidates.answers import ProviderSummary, parse_candidates
 from reportclient.candidates.asking import disabled_roots
@@ -14,6 +15,7 @@ from reportclient.errors import PlacementError
 from reportclient.forms import checked
 from reportclient.http import API
 from reportclient.model import Provider, total_by_class
+from reportclient.plain_text import first_few
 from reportclient.reader import Listed, Traits, part_of, refresh
 from reportclient.snapshot import Snapshot
 from reportclient.view import View
@@ -101,13 +103,23 @@ def read_tree(
 
 def sharing_providers(snapshot: Snapshot, root: str) -> SharingProviders:
     """Return the roots without children that share with the tree of ``root``, by name."""
-    ours = frozenset().union(*(provider.aggregates for provider in snapshot.walk(root)))
+    own = frozenset().union(*(provider.aggregates for provider in snapshot.walk(root)))
     sharing: SharingProviders = {}
     for provider in children_by_name(snapshot, None):
-        common = tuple(sorted(provider.aggregates & ours))
+        common = tuple(sorted(provider.aggregates & own))
         if provider.uuid != root and provider.shares and common:
             sharing.setdefault(common, []).append(provider)
     return sharing
+
+
+def drains(
+    tree: Snapshot, users: Mapping[str, Sequence[str]], since: Mapping[str, float | None]
+) -> Iterator[Condition]:
+    """Yield what drains in a tree: ``users`` has its consumers by provider UUID."""
+    for uuid, consumers in users.items():
+        text, name = f"draining: in use by {first_few(consumers)}", tree.providers[uuid].name
+        step, began = ends_drain(uuid), since.get(uuid)
+        yield Condition(text, step, name, Severity.INFO, WRITE, uuid, began)
 
 
 def children_by_name(snapshot: Snapshot, uuid: str | None) -> list[Provider]:

@@ -1,16 +1,16 @@
 """A service record together with what is observed of its host, and what is wrong there.  Pure."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from operator import attrgetter
 from typing import NamedTuple
 
 from agent.ownership.policy import DISABLED
-from agent.registry.record import ServiceRecord, is_alive, renamed
+from agent.registry.record import ServiceRecord, is_alive, place_of
 from agent.reporting.condition import Condition, Severity
-from reportclient.plain_text import first_few
+from reportclient.plain_text import ago, first_few
 
 CONTESTED, DOWN, DEGRADED = "contested", "down", "degraded"
 ABSENT, DIFFERING = "absent", "differing"
@@ -57,7 +57,7 @@ class ObservedService:
     namesake: str = ""
     """The UUID of a root provider in Placement with the host's name."""
     renamed: ServiceRecord | None = None
-    """The record of the same agent under another name: see :func:`agent.registry.record.renamed`"""
+    """The record of the same agent under another name: see :func:`renamed_hosts`"""
 
     @property
     def up(self) -> bool:
@@ -66,8 +66,19 @@ class ObservedService:
 
     @property
     def state(self) -> str:
-        """See :meth:`agent.registry.record.ServiceRecord.state`."""
-        return self.record.state(up=self.up)
+        """``up``, ``down`` or ``forced down``."""
+        return "forced down" if self.record.forced_down else "up" if self.alive else "down"
+
+    @property
+    def status(self) -> str:
+        """The status in lists; in attach mode the status is that of Nova's service."""
+        return "attached: Nova's" if self.record.attached else self.record.status
+
+    @property
+    def silence(self) -> str:
+        """The time since the last heartbeat for people, ``never``, or ``ended`` with its agent."""
+        ended = self.record.last_seen is not None and self.record.silent_for is None
+        return "ended" if ended else ago(self.record.silent_for)
 
     @property
     def placement(self) -> Agreement:
@@ -126,7 +137,7 @@ class ObservedService:
     def text(self) -> str:
         """The text that a search looks in, whatever a list shows of it."""
         record = self.record
-        texts = record.host, self.state, record.shown_status, self.placement, record.degraded
+        texts = record.host, self.state, self.status, self.placement, record.degraded
         more = record.disabled_reason, self.disabled_since, record.agent_version, record.address
         wrong = (each.text for each in self.conditions)
         return "\n".join((*texts, *filter(None, more), *wrong))
@@ -166,19 +177,20 @@ class ObservedService:
             text, step = f"was renamed to {self.renamed.host}", f"computectl service delete {host}"
             return Condition(text, step, host, Severity.WARNING, DOWN)
         texts = {"never": "has never sent a heartbeat", "ended": "its agent does not run"}
-        text = texts.get(record.silence, f"no heartbeat for {record.silence}")
+        text = texts.get(self.silence, f"no heartbeat for {self.silence}")
         forced = ", forced down" if record.forced_down else ""
         # An agent disables its host itself when the hypervisor is lost: nobody intended that.
         intended = record.forced_down or (record.disabled and not record.is_auto)
         severity = Severity.WARNING if intended else Severity.ERROR
         step = f"start compute-agent on that host; {self._give_up}"
-        return Condition(f"{text} ({record.shown_status}{forced})", step, host, severity, DOWN)
+        return Condition(f"{text} ({self.status}{forced})", step, host, severity, DOWN)
 
     def _of_the_agent(self) -> Iterator[Condition]:
         record, host = self.record, self.record.host
         step = "run computectl status on the host"
         if record.degraded:
-            text = f"degraded: {record.degraded_short}"
+            first, *others = record.degraded.splitlines()
+            text = f"degraded: {first}{f' (+{len(others)} more)' if others else ''}"
             yield Condition(text, step, host, Severity.DEGRADED, DEGRADED)
         if record.is_auto:
             since = f"{self.disabled_since}, " if self.disabled_since else ""
@@ -243,18 +255,35 @@ def observed_services(
     :param down_after: seconds without a heartbeat after which a service counts as down.
     :param roots: what Placement has, ``None`` if unknown.
     """
+    same = renamed_hosts(records)
+    services = [
+        ObservedService(each, is_alive(each, down_after), renamed=same.get(each.host))
+        for each in records
+    ]
     if roots is None:
-        return [ObservedService(each, is_alive(each, down_after)) for each in records]
-    same, present = renamed(records), roots.present.keys() | roots.disabled
+        return services
+    present = roots.present.keys() | roots.disabled
     uuids = {name: uuid for uuid, name in roots.present.items()}
     return [
-        ObservedService(
-            record,
-            is_alive(record, down_after),
-            len(roots.disabled.intersection(record.roots)),
-            [root for root in record.roots if root not in present],
-            uuids.get(record.host, ""),
-            same.get(record.host),
+        replace(
+            each,
+            with_trait=len(roots.disabled.intersection(each.record.roots)),
+            absent=[root for root in each.record.roots if root not in present],
+            namesake=uuids.get(each.record.host, ""),
         )
-        for record in records
+        for each in services
     ]
+
+
+def renamed_hosts(records: Iterable[ServiceRecord]) -> dict[str, ServiceRecord]:
+    """Return, by host without a root, the record that has the roots of the same agent.
+
+    Its host was renamed: the roots move to the record of the new name once the old one is down.
+    """
+    with_roots, without = dict[str, ServiceRecord](), dict[str, str]()
+    for record in records:
+        if record.roots:
+            with_roots[place_of(record.address)] = record
+        elif record.address:
+            without[record.host] = place_of(record.address)
+    return {host: with_roots[at] for host, at in without.items() if at in with_roots}

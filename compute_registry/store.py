@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from agent import errors
 from agent.errors import RegistryUnavailable, UnknownHost
 from agent.registry import checks
-from agent.registry.checks import ABOUT_AGENT, Report, StatusChange
+from agent.registry.checks import ABOUT_AGENT, HeartbeatMessage, StatusChange
 from agent.registry.record import DOWN_AFTER, ServiceRecord, is_alive
 from compute_registry.database.fleet_database import FleetDatabase
 from compute_registry.database.tables import CLOCK, NOW, ROOTS, SERVICES, TICK
@@ -129,7 +129,7 @@ class SqlRegistry:
         wanted = _records().where(_ROW.uuid == checks.require_uuid(uuid))
         return _only(self._run(lambda sql: _select(sql, wanted)), f"the UUID {uuid}")
 
-    def holders(self, report: Report) -> list[ServiceRecord]:
+    def holders(self, report: HeartbeatMessage) -> list[ServiceRecord]:
         """Return the records that have a root of the report, and that of its host."""
 
         def work(sql: sa.Connection) -> list[ServiceRecord]:
@@ -141,7 +141,7 @@ class SqlRegistry:
 
         return self._run(work)
 
-    def heartbeat(self, report: Report) -> ServiceRecord:
+    def heartbeat(self, report: HeartbeatMessage) -> ServiceRecord:
         record = self._run(lambda sql: self._report(sql, report))
         if record.address != report.address:
             raise errors.HostTaken(
@@ -150,7 +150,7 @@ class SqlRegistry:
             )
         return replace(record, hosts=self._number_up())
 
-    def keep_alive(self, beats: Mapping[str, Report]) -> list[tuple[str, int, bool]]:
+    def keep_alive(self, beats: Mapping[str, HeartbeatMessage]) -> list[tuple[str, int, bool]]:
         """Record heartbeats that report nothing new, and keep the database's clock going.
 
         ``beats`` has the last report of each host, with its ``known_version``.  Return host,
@@ -191,7 +191,7 @@ class SqlRegistry:
             self._hosts = time.monotonic(), number
         return number
 
-    def _report(self, sql: sa.Connection, report: Report) -> ServiceRecord:
+    def _report(self, sql: sa.Connection, report: HeartbeatMessage) -> ServiceRecord:
         """Return the record after the heartbeat.
 
         If the record has another address, the heartbeat was refused.

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from agent.nodes.identity import FILE_NAME
-from agent.reporting.changes import kind, name_of, sentence, summary
+from agent.reporting.changes import kind, summary
 from agent.reporting.condition import Severity
+from computectl.drawing.sentences import name_of, sentence
 from computectl.reading.forecast import PLACEHOLDER, Call, Forecast, forecast
 from computectl.shared.commands import Columns, DrawnOrListed, Table, argument
 from computectl.shared.errors import CHANGES, PROBLEMS

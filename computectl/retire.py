@@ -25,7 +25,8 @@ from agent.period.traits import (
 )
 from agent.registry.record import is_alive
 from agent.reporting.condition import Condition, Severity, with_agents_step
-from agent.reporting.reports import ENDED
+from agent.reporting.reports import ENDS_PERIOD
+from compute_registry.observed_service import ObservedService
 from computectl.reading.services import Services, refuse_taken
 from computectl.shared.command_session import Session
 from computectl.shared.commands import TEXT, Columns, DrawnOrListed, Table, argument
@@ -48,7 +49,7 @@ AGAIN = "providers removed so far stay removed; run the command again for the ot
 
 
 @dataclass(frozen=True, slots=True)
-class Leaver:
+class PlannedProvider:
     """A provider of a host to retire, of the tree of ``root`` (UUID).
 
     ``fate``: ``goes``; ``in use`` by ``users``; ``foreign``: another service created it, below a
@@ -83,8 +84,8 @@ class Retired:
     host: str
     sentences: tuple[str, ...] = ()
     """About roots that are not removed, or were handed back."""
-    leavers: Sequence[Leaver] = ()
-    gone: frozenset[str] = frozenset()
+    providers: Sequence[PlannedProvider] = ()
+    removed: frozenset[str] = frozenset()
     failed: Sequence[Condition] = ()
     confirmed: bool = True
     """Whether the removal was confirmed, with ``--yes`` or at the prompt."""
@@ -93,11 +94,11 @@ class Retired:
 
     def blocks(self) -> list[Condition]:
         """Return what prevents the retirement."""
-        return [block for leaver in self.leavers for block in leaver.blocks()]
+        return [block for planned in self.providers for block in planned.blocks()]
 
     def going(self) -> list[str]:
         """Return the UUIDs of the providers to remove."""
-        return [each.provider.uuid for each in self.leavers if each.fate == "goes"]
+        return [each.provider.uuid for each in self.providers if each.fate == "goes"]
 
 
 class Retire(DrawnOrListed[Retired]):
@@ -183,16 +184,16 @@ class Retire(DrawnOrListed[Retired]):
                 f"{host} runs in attach mode: its root belongs to nova-compute",
                 "delete its compute service in Nova",
             )
-        if not record.forced_down or is_alive(record, session.settings.registry.down_after):
+        service = ObservedService(record, is_alive(record, session.settings.registry.down_after))
+        if service.alive or not record.forced_down:
             raise CommandError(
-                f"{host} is {record.state(up=record.is_up(session.settings.registry.down_after))}, "
-                "and has to be down and forced down",
+                f"{host} is {service.state}, and has to be down and forced down",
                 f"if it died for good: computectl service force-down {host}; else run computectl "
                 "retire on it",
             )
         api = session.placement(writing=True)
-        leavers = [each for root in record.roots for each in _whole_tree(root, api)]
-        planned = Retired(host, leavers=leavers)
+        providers = [each for root in record.roots for each in _whole_tree(root, api)]
+        planned = Retired(host, providers=providers)
         return self._confirmed(planned, options, lambda: _deleted(planned, api))
 
     def _agreed(self, planned: Retired, options: argparse.Namespace) -> bool:
@@ -215,17 +216,17 @@ class Retire(DrawnOrListed[Retired]):
             "in use": "in use:",
             "removed": "removed",
         }
-        for leaver in answer.leavers:
-            provider = leaver.provider
-            word = words["removed" if provider.uuid in answer.gone else leaver.fate]
-            more = f", with {first_few(leaver.others)} of others" if leaver.others else ""
+        for planned in answer.providers:
+            provider = planned.provider
+            word = words["removed" if provider.uuid in answer.removed else planned.fate]
+            more = f", with {first_few(planned.others)} of others" if planned.others else ""
             name = screen.paint(plain(provider.name), "bold")
             yield f"  {word} {name} ({provider.uuid}){plain(more)}"
-        if answer.gone and not answer.failed:
-            verb = "is" if len(answer.gone) == 1 else "are"
-            yield f"{counted(len(answer.gone), 'provider')} {verb} removed from Placement"
+        if answer.removed and not answer.failed:
+            verb = "is" if len(answer.removed) == 1 else "are"
+            yield f"{counted(len(answer.removed), 'provider')} {verb} removed from Placement"
             yield f"to delete its service record: computectl service delete {plain(answer.host)}"
-        if not answer.sentences and not answer.leavers:
+        if not answer.sentences and not answer.providers:
             known = " under the UUIDs that are known here" if answer.failed else ""
             yield f"Placement has nothing of this host{known}"
 
@@ -234,11 +235,11 @@ class Retire(DrawnOrListed[Retired]):
             "provider": lambda row: row.provider.name,
             "uuid": lambda row: row.provider.uuid,
             "root": lambda row: row.root,
-            "fate": lambda row: "removed" if row.provider.uuid in answer.gone else row.fate,
+            "fate": lambda row: "removed" if row.provider.uuid in answer.removed else row.fate,
             "users": lambda row: list(row.users),
             "others": lambda row: list(row.others),
         }
-        return columns, answer.leavers
+        return columns, answer.providers
 
     def conditions(self, answer: Retired) -> Iterator[Condition]:
         """Yield what prevented the removal, and its errors."""
@@ -251,25 +252,25 @@ class Retire(DrawnOrListed[Retired]):
             yield Condition("nothing was removed", step)
 
 
-def _whole_tree(root: str, api: API) -> Iterator[Leaver]:
+def _whole_tree(root: str, api: API) -> Iterator[PlannedProvider]:
     """Yield the providers of a tree, children first."""
     for item in reversed(subtree(root, api)):
         users = tuple(allocations_on(item["uuid"], api))
         provider = Provider(item["uuid"], item["name"], item["parent_provider_uuid"])
-        yield Leaver(root, provider, "in use" if users else "goes", users)
+        yield PlannedProvider(root, provider, "in use" if users else "goes", users)
 
 
 def _deleted(planned: Retired, api: API) -> Retired:
     """Delete the planned providers until Placement refuses one; return the plan with the result."""
-    gone = set[str]()
+    done = set[str]()
     for uuid in planned.going():
         try:
             Client(api).provider(uuid).delete()
         except PlacementError as err:
             failed = [Condition(with_agents_step(err), AGAIN)]
-            return replace(planned, gone=frozenset(gone), failed=failed)
-        gone.add(uuid)
-    return replace(planned, gone=frozenset(gone))
+            return replace(planned, removed=frozenset(done), failed=failed)
+        done.add(uuid)
+    return replace(planned, removed=frozenset(done))
 
 
 def _refuse_rivals(session: Session) -> None:
@@ -303,7 +304,7 @@ def planned_of(session: Session, trackers: list[Tracker], api: API) -> Retired:
     Those are dropped from ``trackers``.
     """
     tag = tag_of(session.compute_id() or "") if len(trackers) > 1 else ""
-    sentences, leavers = [], list[Leaver]()
+    sentences, providers = [], list[PlannedProvider]()
     for tracker in list(trackers):
         tracker.root.refresh(api, time.monotonic(), tracker.ledger.claims.keys())
         others = list(_reported_by(tracker, tag))
@@ -311,16 +312,16 @@ def planned_of(session: Session, trackers: list[Tracker], api: API) -> Retired:
             trackers.remove(tracker)
             sentences += [f"{tracker.uuid} is not removed: {other}" for other in others]
         else:
-            leavers += reversed(list(_leavers(tracker, api)))
+            providers += reversed(list(_planned_providers(tracker, api)))
     host, failed = session.settings.host, list[Condition]()
-    unknown = not (leavers or sentences or session.settings.rules.attached)
+    unknown = not (providers or sentences or session.settings.rules.attached)
     if unknown and (other := provider_by_name(host, api)) is not None:
         text = (
             f"Placement has {host} under another UUID, {other['uuid']}: nothing of it was removed"
         )
         step = f"if that is this host: computectl adopt {host}, then computectl retire"
         failed = [Condition(text, step, severity=Severity.WARNING)]
-    return Retired(host, tuple(sentences), leavers, failed=failed)
+    return Retired(host, tuple(sentences), providers, failed=failed)
 
 
 def _reported_by(tracker: Tracker, tag: str) -> Iterator[str]:
@@ -341,7 +342,7 @@ def _reported_by(tracker: Tracker, tag: str) -> Iterator[str]:
             yield f"the service {service_of(other)} reports it now"
 
 
-def _leavers(tracker: Tracker, api: API) -> Iterator[Leaver]:
+def _planned_providers(tracker: Tracker, api: API) -> Iterator[PlannedProvider]:
     """Yield this host's providers, parents first, and other services' providers below them."""
     going, observed, attached = set[str](), tracker.view.snapshot, tracker.rules.attached
     for provider in observed.walk():
@@ -361,7 +362,7 @@ def _leavers(tracker: Tracker, api: API) -> Iterator[Leaver]:
             fate = "in use" if users else "goes"
         others = tracker.ledger.others_on(provider) if is_ours else NONE
         names = sorted(others.classes | others.traits | others.aggregates)
-        yield Leaver(tracker.uuid, provider, fate, users, tuple(names))
+        yield PlannedProvider(tracker.uuid, provider, fate, users, tuple(names))
 
 
 # -- removing it
@@ -374,18 +375,18 @@ def removed(
 
     ``progress`` is called with sentences on children that wait outside their tree.
     """
-    going, gone, failed = set(planned.going()), set[str](), list[Condition]()
+    going, done, failed = set(planned.going()), set[str](), list[Condition]()
     for tracker in trackers:
         here = going & tracker.view.snapshot.providers.keys()
         conditions = _periods(tracker, here, progress)
-        left = here & tracker.view.snapshot.providers.keys()
-        gone |= here - left
+        remaining = here & tracker.view.snapshot.providers.keys()
+        done |= here - remaining
         failed += [replace(each, next_step=AGAIN, severity=Severity.ERROR) for each in conditions]
-        if not left and not conditions and tracker.saved is not None:
+        if not remaining and not conditions and tracker.saved is not None:
             tracker.saved.forget()  # else the ledger is needed to remove the others
         if tracker.root.schedule.unreachable is not None:
             break  # each further root would wait for the same timeout
-    return replace(planned, gone=frozenset(gone), failed=failed)
+    return replace(planned, removed=frozenset(done), failed=failed)
 
 
 def _periods(tracker: Tracker, going: set[str], progress: Callable[[str], None]) -> list[Condition]:
@@ -395,18 +396,18 @@ def _periods(tracker: Tracker, going: set[str], progress: Callable[[str], None])
         now = time.monotonic()
         report = tracker.period(now)
         awaited = isinstance(report.error, RootAwaited)
-        left = going & tracker.view.snapshot.providers.keys()
-        ended = ENDED if awaited else ()
+        remaining = going & tracker.view.snapshot.providers.keys()
+        ended = ENDS_PERIOD if awaited else ()
         shared = tracker.view.snapshot.providers.keys() - going
         conditions = [
             it for it in report.conditions if it.kind not in ended and it.uuid not in shared
         ]
-        if conditions or not left or not (report.done or tracker.rules.attached):
+        if conditions or not remaining or not (report.done or tracker.rules.attached):
             return conditions
         if report.done:
             continue
-        text, wait = counted(len(left), "provider"), tracker.rules.child_wait
-        text += " stays" if len(left) == 1 else " stay"
+        text, wait = counted(len(remaining), "provider"), tracker.rules.child_wait
+        text += " stays" if len(remaining) == 1 else " stay"
         if wait is None or awaited:
             progress(
                 f"{text} below the root, emptied: stop nova-compute, then computectl retire "
@@ -439,12 +440,12 @@ def _handed_back(session: Session, api: API) -> Retired:
         if listed is None:
             continue
         traits, name = provider.traits, plain(listed["name"])
-        ours = {trait for trait in traits if trait in owner_traits or is_service_tag(trait)}
-        provider.remove_traits(*ours)
+        own = {trait for trait in traits if trait in owner_traits or is_service_tag(trait)}
+        provider.remove_traits(*own)
         session.saved_root(root, writing=True).forget()
         sentences.append(
             f"{name} ({root}) is handed back to nova-compute: "
-            f"{', '.join(sorted(ours)) or 'no trait'} removed; "
+            f"{', '.join(sorted(own)) or 'no trait'} removed; "
             "inventory, children and allocations stay"
         )
         if DISABLED in traits:

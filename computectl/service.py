@@ -55,9 +55,9 @@ COLUMNS: Columns = {
     "conditions": lambda service: [each.sentence for each in service.conditions],
 }
 LISTED: Columns = {
-    "status": lambda service: service.record.shown_status.partition(":")[0],
+    "status": lambda service: service.status.partition(":")[0],
     "state": lambda service: service.state,
-    "last seen": lambda service: service.record.silence,
+    "last seen": lambda service: service.silence,
     "placement": lambda service: service.placement,
 }
 """Columns of the list for people; ``COLUMNS`` are for programs."""
@@ -116,8 +116,8 @@ class OneHost(ServiceCommand):
         for service in answer.services:
             record = service.record
             reason = f" ({plain(record.disabled_reason)})" if record.disabled_reason else ""
-            last = _HEARTBEATS.get(record.silence, f"last heartbeat {record.silence} ago")
-            status = f"{record.shown_status}{reason}"
+            last = _HEARTBEATS.get(service.silence, f"last heartbeat {service.silence} ago")
+            status = f"{service.status}{reason}"
             yield f"{screen.paint(record.host, 'bold')}  {status}, {service.state}, {last}"
             if record.disabled_at is not None:
                 yield f"  disabled  since {record.disabled_at:%Y-%m-%d %H:%M:%S} UTC"

@@ -15,6 +15,7 @@ from agent.reporting.condition import CHECKS, Condition, Severity, of_disk, text
 from agent.state import files
 from agent.state.lock import holder
 from agent.switching.machine import REASON_FOUND
+from computectl.reading.status_file import LaterVersion, from_json, lives
 from computectl.shared.command_session import Session
 from computectl.shared.commands import SEVERITY_STYLES, DrawnOrListed, Table, argument
 from computectl.shared.errors import PROBLEMS, CommandError
@@ -131,7 +132,7 @@ def observed_status(session: Session) -> ObservedStatus:
     path = session.settings.state_path / schema.FILE_NAME
     pid, disk = holder(path.parent), _unwritable(path.parent)
     try:
-        written = schema.from_json(json.loads(files.read(path)))
+        written = from_json(json.loads(files.read(path)))
     except FileNotFoundError:
         step = "has compute-agent run here?"
         if pid is not None:
@@ -139,7 +140,7 @@ def observed_status(session: Session) -> ObservedStatus:
         raise CommandError(f"no {path}", step, PROBLEMS) from None
     except OSError as err:
         raise CommandError(f"{path}: {err.strerror}", "run as the user of compute-agent") from err
-    except schema.LaterVersion as err:
+    except LaterVersion as err:
         what = f"{path} has format version {err}, this computectl reads {schema.VERSION}"
         step = "use the computectl of the agent's version, or restart compute-agent"
         raise CommandError(what, step) from None
@@ -149,7 +150,7 @@ def observed_status(session: Session) -> ObservedStatus:
         service = written.service
         conditions = (*service.conditions, of_disk(disk))
         written = replace(written, service=replace(service, conditions=conditions))
-    alive = pid is not None or schema.lives(written.pid, written.started)
+    alive = pid is not None or lives(written.pid, written.started)
     return ObservedStatus(written, time.time(), alive, pid)
 
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from agent.reporting.condition import drains
-from compute_registry.observed_placement import ObservedTree, read_tree
+from compute_registry.observed_placement import ObservedTree, drains, read_tree
 from computectl.drawing.dot import draw_dot
 from computectl.drawing.text_tree import draw_fleet, draw_tree, heading
 from computectl.reading.trees import CALLS, TREES, Trees, find_provider, read_trees

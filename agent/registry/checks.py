@@ -25,7 +25,7 @@ MOST_ROOTS = 20_000
 """Root providers of one host."""
 LARGEST_VERSION = 2**31 - 1
 ABOUT_AGENT = ("address", "rpc_version", "attached", "agent_version", "degraded")
-"""Fields of a report that the record of its host has, too, besides ``host`` and ``roots``."""
+"""Fields of a report that the record of its host has, too, beside ``host`` and ``roots``."""
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}")
 _RPC_VERSION = re.compile(r"\d{1,9}\.\d{1,9}", re.ASCII)
@@ -67,7 +67,7 @@ def require_uuid(uuid: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class HeartbeatMessage:
     """A heartbeat: what the agent of a host reports.
 
     :raises InputRefused: a field is invalid; the text names it.

@@ -11,7 +11,7 @@ from agent.bus.signing import Operator, Sign, signed
 from agent.errors import CallRefused, MessagingError, RegistryUnavailable, SignatureRefused
 from agent.opts import RegistrySettings
 from agent.registry import wire
-from agent.registry.checks import Report, StatusChange
+from agent.registry.checks import HeartbeatMessage, StatusChange
 from agent.registry.record import ServiceRecord
 
 TIMEOUT = 10.0
@@ -52,7 +52,7 @@ class RegistryClient:
         """Return the record of a host."""
         return wire.from_wire(self.call("get_service", host=host))
 
-    def heartbeat(self, report: Report) -> ServiceRecord | None:
+    def heartbeat(self, report: HeartbeatMessage) -> ServiceRecord | None:
         """Record that the agent of a host is alive; the first heartbeat creates the record.
 
         If the report has a ``known_version``, the answer is not awaited, and ``None`` is returned;
@@ -68,7 +68,7 @@ class RegistryClient:
             return None
         return wire.from_wire(self.call("heartbeat", **asdict(report)))
 
-    def holders(self, report: Report) -> list[ServiceRecord]:
+    def holders(self, report: HeartbeatMessage) -> list[ServiceRecord]:
         """Return the records that have a root of the report, and that of its host."""
         return list(map(wire.from_wire, self.call("holders", **asdict(report))))
 
@@ -128,10 +128,10 @@ def open_registry(
     """
     if transport is None:
         raise RegistryUnavailable("[registry] access = rpc needs a transport_url")
-    ours = caller or Caller(user="compute-agent", where=socket.gethostname())
+    named = caller or Caller(user="compute-agent", where=socket.gethostname())
     sign: Sign | None = None
     if settings.master_key and not (host and settings.host_key):
         sign = Operator(settings.master_key).sign
     elif settings.host_key and (own := host or command_on):
         sign = partial(signed, [settings.host_key], own)
-    return RegistryClient(transport, caller=ours, sign=sign)
+    return RegistryClient(transport, caller=named, sign=sign)

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from agent.registry.checks import AUTO, Report, StatusChange
-from reportclient.plain_text import ago
+from agent.registry.checks import AUTO, HeartbeatMessage, StatusChange
 
 DOWN_AFTER = 60.0
 """Seconds without a heartbeat after which a service counts as down."""
@@ -57,31 +56,10 @@ class ServiceRecord:
         """Return whether heartbeats arrive and the service is not forced down."""
         return not self.forced_down and is_alive(self, down_after)
 
-    def state(self, *, up: bool) -> str:
-        """Return ``up``, ``down`` or ``forced down``; ``up`` is the result of :meth:`is_up`."""
-        return "forced down" if self.forced_down else "up" if up else "down"
-
     @property
     def status(self) -> str:
         """The status: ``enabled`` or ``disabled``."""
         return "disabled" if self.disabled else "enabled"
-
-    @property
-    def shown_status(self) -> str:
-        """The status in lists; in attach mode the status is that of Nova's service."""
-        return "attached: Nova's" if self.attached else self.status
-
-    @property
-    def silence(self) -> str:
-        """The time since the last heartbeat for people, ``never``, or ``ended`` with its agent."""
-        ended = self.last_seen is not None and self.silent_for is None
-        return "ended" if ended else ago(self.silent_for)
-
-    @property
-    def degraded_short(self) -> str:
-        """The first line of :attr:`degraded`, and the number of the others."""
-        first, *others = self.degraded.splitlines() or [""]
-        return f"{first} (+{len(others)} more)" if others else first
 
     @property
     def is_auto(self) -> bool:
@@ -113,10 +91,10 @@ class Records(Protocol):
 class Registry(Records, Protocol):
     """A registry to which agents report."""
 
-    def heartbeat(self, report: Report) -> ServiceRecord | None:
+    def heartbeat(self, report: HeartbeatMessage) -> ServiceRecord | None:
         """Record that the agent of a host is alive; ``None``: the answer is not awaited."""
 
-    def holders(self, report: Report) -> list[ServiceRecord]:
+    def holders(self, report: HeartbeatMessage) -> list[ServiceRecord]:
         """Return the records that have a root of the report, and that of its host."""
 
 
@@ -125,7 +103,9 @@ def is_alive(record: ServiceRecord, down_after: float = DOWN_AFTER) -> bool:
     return record.silent_for is not None and record.silent_for <= down_after
 
 
-def rivals(records: Iterable[ServiceRecord], report: Report, down_after: float) -> dict[str, str]:
+def rivals(
+    records: Iterable[ServiceRecord], report: HeartbeatMessage, down_after: float
+) -> dict[str, str]:
     """Return why a host may not write to roots of its report, by UUID; empty if it may.
 
     A root belongs to one host that is up: to another one whose record has it, or to an agent with
@@ -133,7 +113,7 @@ def rivals(records: Iterable[ServiceRecord], report: Report, down_after: float) 
     """
     denied: dict[str, str] = {}
     for record in records:
-        if not is_alive(record, down_after) or _place(record.address) == _place(report.address):
+        if not is_alive(record, down_after) or place_of(record.address) == place_of(report.address):
             continue
         theirs = report.roots if record.host == report.host else record.roots
         for root in {*report.roots}.intersection(theirs):
@@ -145,21 +125,7 @@ def rivals(records: Iterable[ServiceRecord], report: Report, down_after: float) 
     return denied
 
 
-def renamed(records: Iterable[ServiceRecord]) -> dict[str, ServiceRecord]:
-    """Return, by host without a root, the record that has the roots of the same agent.
-
-    Its host was renamed: the roots move to the record of the new name once the old one is down.
-    """
-    with_roots, without = dict[str, ServiceRecord](), dict[str, str]()
-    for record in records:
-        if record.roots:
-            with_roots[_place(record.address)] = record
-        elif record.address:
-            without[record.host] = _place(record.address)
-    return {host: with_roots[at] for host, at in without.items() if at in with_roots}
-
-
-def _place(address: str | None) -> str:
+def place_of(address: str | None) -> str:
     """Return the boot id and the state directory of an address; all of it if they are unknown."""
     _, boot, place = (address or "").partition(" (boot ")
     return place if boot and not place.startswith("?") else address or ""

@@ -3,14 +3,13 @@
 ``status.json``, ``/readyz``, log, metrics, systemd, service record, page and audit show it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from reportclient.errors import OF_OPTIONS, InUse, NameTaken, Next, PlacementError, Shared
-from reportclient.plain_text import ago, error_text, first_few
+from reportclient.plain_text import ago, error_text
 from reportclient.plan import Problem
-from reportclient.snapshot import Snapshot
 
 PLACEMENT, DRIVERS, HYPERVISOR = "placement", "drivers", "hypervisor"
 REGISTRY, BROKER, DISK = "registry", "broker", "disk"
@@ -192,13 +191,3 @@ def ends_drain(provider: str) -> str:
         "server nor a migration has a consumer's UUID: openstack resource provider allocation "
         f"unset --provider {provider} CONSUMER"
     )
-
-
-def drains(
-    tree: Snapshot, users: Mapping[str, Sequence[str]], since: Mapping[str, float | None]
-) -> Iterator[Condition]:
-    """Yield what drains in a tree: ``users`` has its consumers by provider UUID."""
-    for uuid, consumers in users.items():
-        text, name = f"draining: in use by {first_few(consumers)}", tree.providers[uuid].name
-        step, began = ends_drain(uuid), since.get(uuid)
-        yield Condition(text, step, name, Severity.INFO, WRITE, uuid, began)

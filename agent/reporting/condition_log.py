@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from agent.reporting.condition import DRIVERS, Condition, Severity
-from agent.reporting.reports import ENDED, Report
+from agent.reporting.reports import ENDS_PERIOD, Report
 
 LOG = logging.getLogger("compute_agent.placement")
 LOG_OF_DRIVERS = logging.getLogger("compute_agent.drivers")
@@ -38,7 +38,7 @@ class ConditionLog:
             if report.error is not None:  # the period can't end conditions
                 logged = self.logged.items()
                 present |= {
-                    key: it for key, it in logged if key[0] == node and it.kind not in ENDED
+                    key: it for key, it in logged if key[0] == node and it.kind not in ENDS_PERIOD
                 }
             present |= {(node, each.identity): each for each in report.conditions}
             for name, err in report.driver_errors.items():

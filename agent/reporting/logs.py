@@ -158,8 +158,8 @@ class Lines(logging.Formatter):
         record = copy.copy(record)
         message = plain(self.hidden.sub("***", record.getMessage()))
         if len(message) > LONGEST_MESSAGE:
-            half, left = LONGEST_MESSAGE // 2, len(message) - LONGEST_MESSAGE
-            message = f"{message[:half]}... ({left:,} characters left out) ...{message[-half:]}"
+            half, omitted = LONGEST_MESSAGE // 2, len(message) - LONGEST_MESSAGE
+            message = f"{message[:half]}... ({omitted:,} characters left out) ...{message[-half:]}"
         record.msg, record.args = message, None
         record.exc_text = None  # of another formatter
         text = self.hidden.sub("***", self._without_summary(self._inner.format(record), record))
@@ -222,13 +222,13 @@ class RepeatFilter(logging.Filter):
             self._next = {each: it for each, it in known if now < it[0] or each == place}
             if len(self._next) >= REASONS:
                 reason = place
-        at, left_out = self._next.get(reason, (now, 0))
+        at, skipped = self._next.get(reason, (now, 0))
         if now < at:
-            self._next[reason] = at, left_out + 1
+            self._next[reason] = at, skipped + 1
             return False
         self._next[reason] = now + self.every, 0
-        if left_out:
-            record.msg, record.args = f"{record.getMessage()} ({left_out} more since the last)", ()
+        if skipped:
+            record.msg, record.args = f"{record.getMessage()} ({skipped} more since the last)", ()
         return True
 
 

@@ -12,7 +12,7 @@ from agent.reporting.condition import PERIOD, PLACEMENT, Condition, Severity, of
 from reportclient.plain_text import first_few
 from reportclient.plan import Operation, Plan
 
-ENDED = (PLACEMENT, PERIOD)
+ENDS_PERIOD = (PLACEMENT, PERIOD)
 """Kinds of the condition that an error ended the period."""
 _OF_A_SWITCH = ("occasion", "seconds", "done", "undone", "calls", "tries", "error")
 """Fields of a report that are about its own requests only."""
@@ -64,7 +64,7 @@ class Report:
     def with_switch(self, switch: "Report") -> "Report":
         """Return the report of a later switch with the conditions of this one, a period's."""
         its = {name: getattr(switch, name) for name in _OF_A_SWITCH}
-        lasting = [each for each in self.conditions if each.kind not in ENDED]
+        lasting = [each for each in self.conditions if each.kind not in ENDS_PERIOD]
         conditions = {each.identity: each for each in (*lasting, *switch.conditions)}
         return replace(self, **its, conditions=tuple(conditions.values()))
 

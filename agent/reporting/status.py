@@ -11,10 +11,10 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from agent import version
 from agent.reporting.condition import (
@@ -39,7 +39,8 @@ SERVING, NO_RPC, WAITING = "serving", "none", "waiting"
 LATE_AFTER = 3
 """Number of intervals without a finished period after which an agent counts as stuck."""
 
-T = TypeVar("T")
+_OF_THE_REPORT = ("node", "ok", "occasion", "calls", "conditions", "reshape_pending")
+"""Fields of a node's status that are those of its last report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +84,11 @@ class NodeStatus:
     def from_report(cls, report: Report, last_ok: float | None) -> "NodeStatus":
         """Return the state of the node after this report."""
         return cls(
-            node=report.node,
-            ok=report.ok,
+            **{name: getattr(report, name) for name in _OF_THE_REPORT},
             last_ok=last_ok,
-            occasion=report.occasion,
             seconds=round(report.seconds, 3),
-            calls=report.calls,
             changes=report.changes(),
             took={name: round(seconds, 5) for name, seconds in report.took.items()},
-            conditions=report.conditions,
-            reshape_pending=report.reshape_pending,
         )
 
 
@@ -211,20 +207,9 @@ class StatusFile:
         self.write_service()
 
     def _write(self, nodes: tuple[NodeStatus, ...], first_due: float | None = None) -> None:
-        pid, now = os.getpid(), self.clock()
-        self._save(
-            AgentStatus(
-                host=self.host,
-                pid=pid,
-                started=started_at(pid),
-                updated=now,
-                interval=self.interval,
-                nodes=nodes,
-                agent_version=version(),
-                since=self._since,
-                first_due=first_due,
-            )
-        )
+        pid, now, since = os.getpid(), self.clock(), self._since
+        status = AgentStatus(self.host, pid, started_at(pid), now, self.interval, nodes, version())
+        self._save(replace(status, since=since, first_due=first_due))
 
     def _save(self, status: AgentStatus) -> None:
         """Write the file with the present state of the service; errors are logged once."""
@@ -268,45 +253,6 @@ class StatusFile:
         return replace(status, service=service, nodes=tuple(nodes))
 
 
-class LaterVersion(ValueError):
-    """The file is of a later ``VERSION``, so that its fields may have other meanings."""
-
-
-def from_json(data: Any) -> AgentStatus:
-    """Return the status from JSON data.
-
-    :raises LaterVersion: a later agent wrote the file.
-    :raises ValueError: (or TypeError, LookupError, AttributeError) the data is no status.
-    """
-    if isinstance(data["version"], int) and data["version"] > VERSION:
-        raise LaterVersion(data["version"])
-    numbers = isinstance(data["pid"], int) and isinstance(data["updated"], int | float)
-    objects = all(isinstance(node["took"], dict) for node in data["nodes"])
-    well = numbers and objects and isinstance(data["interval"], int | float | None)
-    if data["version"] != VERSION or not well:
-        raise ValueError(f"it has version {data['version']!r}, not {VERSION}, or wrong types")
-    nodes, service = [], data["service"]
-    for node in data["nodes"]:
-        pending = tuple(node["reshape_pending"])
-        its = _conditions(node)
-        nodes.append(_record(NodeStatus, node, conditions=its, reshape_pending=pending))
-    roots = tuple(service["roots"])
-    facts = _record(ServiceFacts, service, roots=roots, conditions=_conditions(service))
-    return _record(AgentStatus, data, nodes=tuple(nodes), service=facts)
-
-
-def _conditions(data: Mapping[str, Any]) -> tuple[Condition, ...]:
-    return tuple(
-        _record(Condition, each, severity=Severity(each["severity"])) for each in data["conditions"]
-    )
-
-
-def _record(kind: Callable[..., T], data: Mapping[str, Any], **parsed: Any) -> T:
-    """Return the record of a JSON object, with ``parsed`` fields; unknown ones are ignored."""
-    names = {field.name for field in fields(kind)}  # type: ignore[arg-type]
-    return kind(**{name: value for name, value in data.items() if name in names} | parsed)
-
-
 ENDED = -1
 """The start time of a process that has ended."""
 
@@ -323,14 +269,3 @@ def started_at(pid: int) -> int | None:
         return ENDED if fields[0] in {"Z", "X"} else int(fields[19])
     except (OSError, ValueError, IndexError):
         return None
-
-
-def lives(pid: int, started: int | None) -> bool:
-    """Return whether the process runs, and began at ``started``: pids are used again."""
-    if None not in (now := started_at(pid), started):
-        return now == started
-    try:
-        os.kill(pid, 0)
-    except OSError as err:
-        return isinstance(err, PermissionError)
-    return True

@@ -25,7 +25,7 @@ from typing import ClassVar
 
 from agent import version
 from agent.errors import Changed, HostTaken, RegistryError, UnknownHost
-from agent.registry.checks import LONGEST, Report, StatusChange, degraded_text
+from agent.registry.checks import LONGEST, HeartbeatMessage, StatusChange, degraded_text
 from agent.registry.record import DOWN_AFTER, Registry, ServiceRecord, rivals
 from agent.switching.host_status import HostStatus
 from agent.switching.machine import Verdict, change_of, is_made, verdict
@@ -120,7 +120,7 @@ class Heartbeat:
         """
         asked = frozenset(roots) - self.granted
         if asked and self.status.registry_lost is None:
-            report = Report(self.host, self.address, roots=tuple(asked))
+            report = HeartbeatMessage(self.host, self.address, roots=tuple(asked))
             try:
                 now = rivals(self.connect().holders(report), report, self.down_after)
                 self.denied = {**self.denied, **dict.fromkeys(asked, ""), **now}
@@ -184,7 +184,7 @@ class Heartbeat:
         elif not news and self.name_conflict is None:
             known = self._known_version()
         about = self.attached, version(), degraded_text(self.degraded())
-        report = Report(self.host, self.address, *(reported + about), known_version=known)
+        report = HeartbeatMessage(self.host, self.address, *(reported + about), known_version=known)
         try:
             record = registry.heartbeat(report)
         except Changed:  # the agent with this name was at another address, and is down

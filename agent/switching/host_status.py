@@ -24,7 +24,7 @@ from agent.loop import Loop
 from agent.registry.checks import StatusChange
 from agent.registry.record import ServiceRecord
 from agent.reporting.condition import DRIVERS, WRITE, Condition, Severity, of_disk
-from agent.reporting.reports import ENDED, Report
+from agent.reporting.reports import ENDS_PERIOD, Report
 from agent.state import files
 from agent.state.document import Damaged, Document, Unusable
 from agent.state.lock import lock_file
@@ -287,7 +287,7 @@ class HostStatus:
         return reports
 
     def _note_written(self, reports: Sequence[Report]) -> None:
-        kinds = (*ENDED, WRITE, DRIVERS)  # these may have kept it from being written
+        kinds = (*ENDS_PERIOD, WRITE, DRIVERS)  # these may have kept it from being written
         found = [it for each in reports for it in each.conditions if it.kind in kinds]
         failed = (it for it in found if it.severity is Severity.ERROR)
         why = min(failed, key=lambda it: kinds.index(it.kind), default=None)

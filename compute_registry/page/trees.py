@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
-from agent.reporting.condition import Condition, drains, with_agents_step
+from agent.reporting.condition import Condition, with_agents_step
 from compute_registry.observed_placement import (
     ObservedTree,
     PlacementRoots,
+    drains,
     read_tree,
     sharing_providers,
 )

@@ -56,11 +56,11 @@ class FleetAudit:
     def run(self) -> Audit:
         """Make all checks.  :raises reportclient.errors.PlacementError: no hosts could be read."""
         hosts = _by_uuid(providers_with_trait("COMPUTE_NODE", self.api))
-        ours = _by_uuid(
+        owned = _by_uuid(
             item for trait in self.owners for item in providers_with_trait(trait, self.api)
         )
         self.audit.hosts = len(hosts)
-        roots = {uuid: item for uuid, item in {**hosts, **ours}.items() if is_root(item)}
+        roots = {uuid: item for uuid, item in {**hosts, **owned}.items() if is_root(item)}
         many = len(hosts) > MANY_HOSTS
         listed = None if many else _by_uuid(all_providers(self.api))
         with self.audit.recording_failures(REPORTING, ORPHANS, STATUS):
@@ -68,7 +68,7 @@ class FleetAudit:
             self._records(records, hosts)
             with self.audit.recording_failures(ORPHANS):
                 self._orphans(
-                    records, hosts, [item for item in roots.values() if item["uuid"] in ours]
+                    records, hosts, [item for item in roots.values() if item["uuid"] in owned]
                 )
         with (
             self.audit.recording_failures(ALLOCATIONS),
@@ -109,11 +109,11 @@ class FleetAudit:
         self.audit.add(REPORTING, checks.claimed_twice(records))
 
     def _orphans(
-        self, records: list[ServiceRecord], hosts: Mapping[str, Listed], ours: Iterable[Listed]
+        self, records: list[ServiceRecord], hosts: Mapping[str, Listed], owned: Iterable[Listed]
     ) -> None:
         reported = {root for record in records for root in record.roots}
-        left = [item for item in ours if item["uuid"] not in reported]
-        nodes = [item for item in left if item["uuid"] in hosts]
+        unreported = [item for item in owned if item["uuid"] not in reported]
+        nodes = [item for item in unreported if item["uuid"] in hosts]
         if nodes and self.alone and {record.host for record in records} <= {self.alone}:
             self.audit.unknown[ORPHANS] = (
                 "the configured registry has records of this host only; use the registry of the "
@@ -130,7 +130,7 @@ class FleetAudit:
             with self.audit.recording_failures(OWNERSHIP):
                 for uuid, offered in left_inventory(item, self.api):
                     self.audit.add(OWNERSHIP, [offered], uuid)
-        for item in left:
+        for item in unreported:
             if item["uuid"] in hosts:
                 continue
             aggregates, _ = read_part(item["uuid"], "aggregates", self.api)

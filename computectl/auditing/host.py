@@ -17,7 +17,7 @@ from agent.period.traits import COMPUTE_NODE, tag_of
 from agent.provider_config.answer import files_answer
 from agent.provider_config.entries import Entries
 from agent.provider_config.files import ProviderFiles
-from agent.registry.checks import Report
+from agent.registry.checks import HeartbeatMessage
 from agent.reporting.condition import Condition, Severity
 from agent.state.saved_root import SavedRoot
 from compute_registry.observed_placement import AT_ONCE, compute_nodes
@@ -76,15 +76,15 @@ class HostAudit:
             self.audit.add(REPORTING, [self._not_reported(text, root)])
             return tree
         others = {uuid for uuid in view.sharing if not ledger.is_ours(uuid)}
-        ours = [provider for provider in tree.walk() if provider.uuid not in others]
-        self.audit.providers += len(ours)
-        self._ownership(root, ours, tree, ledger)
+        own_providers = [provider for provider in tree.walk() if provider.uuid not in others]
+        self.audit.providers += len(own_providers)
+        self._ownership(root, own_providers, tree, ledger)
         if view.restored:
             text = "Placement was restored or emptied: its guests may have no allocations any more"
             step = "computectl status names them; nova-manage placement heal_allocations"
             self.audit.add(ALLOCATIONS, [Condition(text, step, root, Severity.WARNING)])
         with self.audit.recording_failures(ALLOCATIONS):
-            listed = [{"uuid": provider.uuid, "name": provider.name} for provider in ours]
+            listed = [{"uuid": provider.uuid, "name": provider.name} for provider in own_providers]
             wrong = checks.judged(
                 listed, self.api, pool, lambda item: tree.providers[item["uuid"]].inventory
             )
@@ -130,7 +130,7 @@ class HostAudit:
             disabled |= disabled_roots(self.api)
         records = [record]
         if not record.roots and settings.registry.access != "direct":
-            report = Report(settings.host, record.address or "none", roots=tuple(trees))
+            report = HeartbeatMessage(settings.host, record.address or "none", roots=tuple(trees))
             holders = services.fleet.holders(report)
             records += [each for each in holders if each.host != settings.host]
         down_after, roots = settings.registry.down_after, Roots(disabled, present)

@@ -13,7 +13,7 @@ from typing import Any
 from agent.bus.caller import Caller
 from agent.bus.signing import Operator
 from agent.errors import InputRefused, RecordUnusable, StillUp, UnknownHost
-from agent.registry.checks import Report, StatusChange, degraded_text
+from agent.registry.checks import HeartbeatMessage, StatusChange, degraded_text
 from agent.registry.record import Records, Registry, ServiceRecord, rivals
 from agent.reporting.condition import with_agents_step
 from agent.reporting.status import FILE_NAME, SERVING
@@ -125,7 +125,7 @@ def refuse_taken(session: Session, *roots: str) -> None:
     settings = session.settings
     if settings.registry.access == "direct":
         return
-    report = Report(settings.host, agent_address(settings.state_path), roots=roots)
+    report = HeartbeatMessage(settings.host, agent_address(settings.state_path), roots=roots)
     holders = Services(session).fleet.holders(report)
     for why in rivals(holders, report, settings.registry.down_after).values():
         raise CommandError(why, "nothing was changed")
@@ -151,8 +151,8 @@ class Services:
         """Return the registry of the fleet.  :raises RegistryError: it can't be opened."""
         from agent.registry.client import open_registry  # noqa: PLC0415  oslo.messaging is slow
 
-        ours = self._session.settings.host
-        return open_registry(self._settings, self._transport, self.caller, command_on=ours)
+        own_host = self._session.settings.host
+        return open_registry(self._settings, self._transport, self.caller, command_on=own_host)
 
     @cached_property
     def caller(self) -> Caller:

@@ -32,7 +32,9 @@ AGGREGATE = "7a0e6a3c-0000-4000-8000-000000000001"
 def reported(host: Here, registry: SqlRegistry, placement: RealPlacement) -> Here:
     """Two cells with cards and storage that it shares; and its record."""
     host.report(DEFAULT_SCRIPT.read_text())
-    registry.heartbeat(checks.Report("host1", "here", "6.5", [placement.uuids()["host1"]]))
+    registry.heartbeat(
+        checks.HeartbeatMessage("host1", "here", "6.5", [placement.uuids()["host1"]])
+    )
     return host
 
 
@@ -65,8 +67,12 @@ def rows(said: Said) -> dict[tuple[str, str, str], dict[str, str]]:
 
 def test_a_cloud_in_which_all_fits_together_is_well(host, registry, placement) -> None:
     for name in ("one", "two"):
-        registry.heartbeat(checks.Report(name, name, "6.5", [root(placement, name, NODE)]))
-    registry.heartbeat(checks.Report("off", "off", "6.5", [root(placement, "off", NODE, DISABLED)]))
+        registry.heartbeat(
+            checks.HeartbeatMessage(name, name, "6.5", [root(placement, name, NODE)])
+        )
+    registry.heartbeat(
+        checks.HeartbeatMessage("off", "off", "6.5", [root(placement, "off", NODE, DISABLED)])
+    )
     registry.set_status(StatusChange("off", disabled=True))
     placement.stranger.create_provider("somebody-elses")
     said = host.ctl("audit", "--all")
@@ -77,11 +83,11 @@ def test_a_cloud_in_which_all_fits_together_is_well(host, registry, placement) -
 
 def test_each_check_finds_what_it_is_for_and_says_what_to_do(host, registry, placement) -> None:
     fine = root(placement, "fine", NODE, DISABLED)
-    registry.heartbeat(checks.Report("fine", "a", "6.5", [fine]))
-    registry.heartbeat(checks.Report("away", "b", "6.5", [root(placement, "away", NODE)]))
+    registry.heartbeat(checks.HeartbeatMessage("fine", "a", "6.5", [fine]))
+    registry.heartbeat(checks.HeartbeatMessage("away", "b", "6.5", [root(placement, "away", NODE)]))
     silence(registry, "away")
-    registry.heartbeat(checks.Report("lost", "c", "6.5", [AGGREGATE]))
-    registry.heartbeat(checks.Report("twin", "c", "6.5", [TWIN]))
+    registry.heartbeat(checks.HeartbeatMessage("lost", "c", "6.5", [AGGREGATE]))
+    registry.heartbeat(checks.HeartbeatMessage("twin", "c", "6.5", [TWIN]))
     twin = root(placement, "twin", NODE)
     orphan = root(placement, "orphan", NODE)
     root(placement, "nova", NODE)
@@ -127,7 +133,7 @@ def test_each_check_finds_what_it_is_for_and_says_what_to_do(host, registry, pla
 def test_allocations_that_no_inventory_covers_are_found(host, registry, placement) -> None:
     one, two, three = (root(placement, name, NODE) for name in ("one", "two", "three"))
     for name, own in (("one", one), ("two", two), ("three", three)):
-        registry.heartbeat(checks.Report(name, name, "6.5", [own]))
+        registry.heartbeat(checks.HeartbeatMessage(name, name, "6.5", [own]))
         placement.stranger.set_inventory(own, {"VCPU": {"total": 8}, "VGPU": {"total": 2}})
         placement.stranger.put_allocation({own: {"VCPU": 6, "VGPU": 1}})
     damage(
@@ -155,7 +161,9 @@ def test_allocations_that_no_inventory_covers_are_found(host, registry, placemen
 
 
 def test_inventory_without_a_host_and_unused_names_are_found(host, registry, placement) -> None:
-    registry.heartbeat(checks.Report("fine", "a", "6.5", [fine := root(placement, "fine", NODE)]))
+    registry.heartbeat(
+        checks.HeartbeatMessage("fine", "a", "6.5", [fine := root(placement, "fine", NODE)])
+    )
     given_up = root(placement, "given-up", NODE)
     card = placement.stranger.create_child(given_up, "card")
     for name in ("FREE", "FULL", "DRAINED", "NOWHERE"):
@@ -178,7 +186,9 @@ def test_inventory_without_a_host_and_unused_names_are_found(host, registry, pla
 def test_many_hosts_are_read_tree_by_tree(host, registry, placement, monkeypatch) -> None:
     monkeypatch.setattr(fleet, "MANY_HOSTS", 1)
     for name in ("one", "two"):
-        registry.heartbeat(checks.Report(name, name, "6.5", [made := root(placement, name, NODE)]))
+        registry.heartbeat(
+            checks.HeartbeatMessage(name, name, "6.5", [made := root(placement, name, NODE)])
+        )
         placement.stranger.create_child(made, f"{name}-child")
     mark = placement.mark()
     said = host.ctl("audit", "--all")
@@ -190,7 +200,7 @@ def test_many_hosts_are_read_tree_by_tree(host, registry, placement, monkeypatch
 
 def test_an_older_placement_is_asked_what_it_knows(host, registry, placement) -> None:
     away = root(placement, "away", NODE, DISABLED)
-    registry.heartbeat(checks.Report("away", "b", "6.5", [away]))
+    registry.heartbeat(checks.HeartbeatMessage("away", "b", "6.5", [away]))
     orphan = root(placement, "orphan", NODE)
     placement.stranger.set_inventory(away, {"VCPU": {"total": 8}})
     placement.stranger.put_allocation({away: {"VCPU": 6}})
@@ -244,7 +254,9 @@ def test_a_renamed_host_is_told_of_its_former_record(host, registry, placement) 
     host.report("nodes: {host1: {inventory: {VCPU: 4}}}\n")
     for name in ("old", "host1"):
         address = f"{name} (boot 1, /state)"
-        registry.heartbeat(checks.Report(name, address, "6.5", [placement.uuids()["host1"]]))
+        registry.heartbeat(
+            checks.HeartbeatMessage(name, address, "6.5", [placement.uuids()["host1"]])
+        )
     for words in (["audit"], ["audit", "--all"]):
         said = host.ctl(*words, "-f", "json")
         assert said.code == 0
@@ -253,7 +265,9 @@ def test_a_renamed_host_is_told_of_its_former_record(host, registry, placement) 
         assert found["next_step"] == "wait; then: computectl service delete old"
     silence(registry, "old")
     registry.heartbeat(
-        checks.Report("host1", "host1 (boot 1, /state)", "6.5", [placement.uuids()["host1"]])
+        checks.HeartbeatMessage(
+            "host1", "host1 (boot 1, /state)", "6.5", [placement.uuids()["host1"]]
+        )
     )
     assert host.ctl("audit").code == 0
     found = rows(host.ctl("audit", "--all", "-f", "json"))["reporting", "warning", "old"]
@@ -266,7 +280,7 @@ def test_a_renamed_host_is_told_of_its_former_record(host, registry, placement) 
 def test_a_host_whose_driver_knows_the_uuid_of_its_node_is_well(host, registry) -> None:
     node = "a0d17000-0000-4000-8000-000000000001"
     host.report(f"nodes: {{host1: {{uuid: {node}, inventory: {{VCPU: 4}}}}}}\n")
-    registry.heartbeat(checks.Report("host1", "here", "6.5", [node]))
+    registry.heartbeat(checks.HeartbeatMessage("host1", "here", "6.5", [node]))
     said = host.ctl("audit")
     assert (said.code, said.err) == (0, ""), said
 
@@ -277,7 +291,7 @@ def test_the_uuid_before_an_adoption_is_not_a_missing_root(host, registry, place
     assert host.agent().code == 1, "another UUID has its name"
     assert host.ctl("adopt", "host1").code == 0
     assert host.agent().code == 0
-    registry.heartbeat(checks.Report("host1", "here", "6.5", [known]))
+    registry.heartbeat(checks.HeartbeatMessage("host1", "here", "6.5", [known]))
     said = host.ctl("audit")
     assert "is not in Placement" not in said.out
     placement.empty()

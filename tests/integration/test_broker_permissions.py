@@ -18,7 +18,7 @@ from agent.bus.rpcapi import ComputeAgentAPI
 from agent.bus.server import RpcServer
 from agent.bus.signing import AgentPermissions, Operator, host_key, signed
 from agent.errors import MessagingError, NotPermitted, RemoteFault, SignatureRefused
-from agent.registry.checks import Report, StatusChange
+from agent.registry.checks import HeartbeatMessage, StatusChange
 from agent.registry.client import RegistryClient
 from compute_registry.broker_users import commands
 from tests.servers.rabbitmq import RabbitMQ
@@ -61,11 +61,11 @@ def test_with_the_documented_users_no_host_switches_or_records_another(
         own = partial(signed, [host_key(MASTER, "host1")], "host1")
         other = partial(signed, [host_key(MASTER, "host2")], "host2")
         client = RegistryClient(buses["agent-host1"], 60, sign=own)
-        record = client.heartbeat(Report("host1", "a", "6.5", []))
+        record = client.heartbeat(HeartbeatMessage("host1", "a", "6.5", []))
         version = {"expected_version": record.version}
         thief = RegistryClient(buses["agent-host2"], 60, sign=other)
         for theft in (
-            lambda: thief.heartbeat(Report("host1", "b", "6.5", [])),
+            lambda: thief.heartbeat(HeartbeatMessage("host1", "b", "6.5", [])),
             lambda: thief.set_status(StatusChange("host1", disabled=True, **version)),
             lambda: thief.delete("host1", uuid=record.uuid),
         ):

@@ -14,7 +14,7 @@ import pytest
 
 from agent import config
 from agent.placement import adapter_from_conf
-from agent.registry.checks import Report
+from agent.registry.checks import HeartbeatMessage
 from compute_registry.store import SqlRegistry
 from reportclient.errors import AuthenticationFailed, Forbidden, Unreachable
 from reportclient.http import PlacementAPI
@@ -199,7 +199,7 @@ DISABLE = ("set", "--disable", "--disable-reason", "new disks")
 
 
 def test_the_openstack_client_of_an_admin_finds_us_in_the_catalogue(cloud: Cloud) -> None:
-    cloud.records.heartbeat(Report("host1", "a", None, []))
+    cloud.records.heartbeat(HeartbeatMessage("host1", "a", None, []))
     admin = ("admin", PASSWORD)
     done = cloud.openstack(*admin, *DISABLE, "host1", "nova-compute", project="admin")
     assert done.returncode == 0, done.stderr
@@ -212,7 +212,7 @@ def test_the_openstack_client_of_an_admin_finds_us_in_the_catalogue(cloud: Cloud
 
 
 def test_a_member_is_refused_in_the_words_of_the_policy(cloud: Cloud) -> None:
-    cloud.records.heartbeat(Report("host2", "a", None, []))
+    cloud.records.heartbeat(HeartbeatMessage("host2", "a", None, []))
     done = cloud.openstack("member", "rebmem", *DISABLE, "host2", "nova-compute")
     assert done.returncode == 1
     assert "403" in done.stderr and "os_compute_api:os-services:list" in done.stderr

@@ -11,7 +11,7 @@ from kombu import Connection
 
 from agent.bus.rpcapi import ComputeAgentAPI
 from agent.bus.signing import AgentPermissions, Operator, host_key, signed
-from agent.registry.checks import Report, StatusChange
+from agent.registry.checks import HeartbeatMessage, StatusChange
 from agent.registry.client import RegistryClient
 from agent.reporting.logs import REASONS
 from tests.malformed import BYTES, enveloped, messages
@@ -52,7 +52,7 @@ def test_malformed_messages_delay_no_heartbeat_and_no_disable(broker, registry, 
     for part in range(4):
         for queue in ("compute-registry", "compute.host1"):
             send(broker, queue, bodies[part::4])
-        record = host.heartbeat(Report("host1", "a", "6.5", []))
+        record = host.heartbeat(HeartbeatMessage("host1", "a", "6.5", []))
         assert record is not None
         changed = operator.set_status(
             StatusChange("host1", disabled=part % 2 == 0, expected_version=record.version)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agent.bus.signing import host_key, signed
-from agent.registry.checks import Report, StatusChange
+from agent.registry.checks import HeartbeatMessage, StatusChange
 from agent.registry.client import RegistryClient
 from compute_registry.store import SqlRegistry
 from tests import registries
@@ -37,10 +37,10 @@ def root(placement: RealPlacement, name: str, *traits: str) -> str:
 def test_the_list_says_whether_placement_agrees_with_two_gets(host, registry, placement) -> None:
     fine = root(placement, "fine", TRAIT)
     wrong = root(placement, "wrong", TRAIT)
-    registry.heartbeat(Report("fine", "a", "6.5", [fine]))
-    registry.heartbeat(Report("wrong", "b", "6.5", [wrong]))
-    registry.heartbeat(Report("young", "c", None, []))
-    registry.heartbeat(Report("removed", "d", "6.5", [REMOVED]))
+    registry.heartbeat(HeartbeatMessage("fine", "a", "6.5", [fine]))
+    registry.heartbeat(HeartbeatMessage("wrong", "b", "6.5", [wrong]))
+    registry.heartbeat(HeartbeatMessage("young", "c", None, []))
+    registry.heartbeat(HeartbeatMessage("removed", "d", "6.5", [REMOVED]))
     registry.set_status(StatusChange("fine", disabled=True, reason="new disks"))
     mark = placement.mark()
     said = host.ctl("service", "list", "-f", "json")
@@ -82,7 +82,7 @@ def test_the_list_says_whether_placement_agrees_with_two_gets(host, registry, pl
 
 
 def test_mistakes_are_one_line_with_the_next_step(host: AgentHost, registry: SqlRegistry) -> None:
-    registry.heartbeat(Report("host1", "rack 1", "6.5", []))
+    registry.heartbeat(HeartbeatMessage("host1", "rack 1", "6.5", []))
     assert "nobody" in one_line(host.ctl("service", "disable", "nobody"), 2)
     enabled = host.ctl("service", "enable", "host1")
     assert enabled.code == 0 and "already enabled; nothing was changed" in enabled.text
@@ -93,7 +93,7 @@ def test_mistakes_are_one_line_with_the_next_step(host: AgentHost, registry: Sql
 
 
 def test_a_reason_has_to_be_text_and_is_shown_in_one_line(host, registry) -> None:
-    registry.heartbeat(Report("host1", "a", None, []))
+    registry.heartbeat(HeartbeatMessage("host1", "a", None, []))
     err = one_line(host.ctl("service", "disable", "host1", "--reason", "bad \udcff byte"), 2)
     assert "the reason has characters that can't be stored" in err
     assert not registry.get_service("host1").disabled
@@ -104,7 +104,7 @@ def test_a_reason_has_to_be_text_and_is_shown_in_one_line(host, registry) -> Non
 
 
 def test_a_record_without_a_heartbeat_ever_is_shown_and_switched(host, registry) -> None:
-    registry.heartbeat(Report("host1", "rack 1", "6.5", []))
+    registry.heartbeat(HeartbeatMessage("host1", "rack 1", "6.5", []))
     nothing = dict.fromkeys(("last_seen", "heard", "address", "rpc_version"))
     records.write(registry.database, **nothing)
     (row,) = host.ctl("service", "list", "-f", "json").json()
@@ -120,10 +120,10 @@ def test_a_record_without_a_heartbeat_ever_is_shown_and_switched(host, registry)
 
 def test_two_agents_with_one_host_name_are_named(host: AgentHost, registry: SqlRegistry) -> None:
     registry.keep_alive({})  # the clock goes on
-    registry.heartbeat(Report("host1", "rack 1", "6.5", []))
+    registry.heartbeat(HeartbeatMessage("host1", "rack 1", "6.5", []))
     with pytest.raises(Exception, match="rack 2"):
-        registry.heartbeat(Report("host1", "rack 2", "6.5", []))
-    registry.heartbeat(Report("host1", "rack 1", "6.5", []))
+        registry.heartbeat(HeartbeatMessage("host1", "rack 2", "6.5", []))
+    registry.heartbeat(HeartbeatMessage("host1", "rack 1", "6.5", []))
     said = host.ctl("service", "list")
     assert said.code == 1
     assert "rack 1" in said.err and "rack 2" in said.err
@@ -132,7 +132,7 @@ def test_two_agents_with_one_host_name_are_named(host: AgentHost, registry: SqlR
 def test_the_commands_of_the_page_on_the_registry_succeed(
     host: AgentHost, registry: SqlRegistry
 ) -> None:
-    registry.heartbeat(Report("host1", "here", "6.5", []))
+    registry.heartbeat(HeartbeatMessage("host1", "here", "6.5", []))
     page = steps((PAGES / "registry.rst").read_text())
     shown = [shlex.split(step.words) for step in page if isinstance(step, Command)]
     commands = [words for program, *words in shown if program == "computectl"]
@@ -143,7 +143,7 @@ def test_the_commands_of_the_page_on_the_registry_succeed(
 
 
 def test_a_host_is_forced_down_and_back(host: AgentHost, registry: SqlRegistry) -> None:
-    registry.heartbeat(Report("host1", "a", None, []))
+    registry.heartbeat(HeartbeatMessage("host1", "a", None, []))
     assert "host1 is forced down" in host.ctl("service", "force-down", "host1").out
     assert host.ctl("service", "show", "host1", "-f", "json").json()[0]["state"] == "forced down"
     assert host.ctl("service", "force-down", "host1", "--unset").code == 0
@@ -222,7 +222,7 @@ def test_on_a_hypervisor_commands_sign_with_the_key_of_its_host(
         )
         sign = partial(signed, [key], "host1")
         client = RegistryClient(transport(broker.url), timeout=60, sign=sign)
-        client.heartbeat(Report("host1", "here", "6.5", []))
+        client.heartbeat(HeartbeatMessage("host1", "here", "6.5", []))
         shown = host.ctl("service", "show", "host1", "-f", "json")
         assert shown.code == 0, shown
         assert "not signed" not in host.ctl("audit").err

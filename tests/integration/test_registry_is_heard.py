@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent.registry.checks import Report
+from agent.registry.checks import HeartbeatMessage
 from agent.registry.client import RegistryClient
 from tests.registries import registry, url_in
 from tests.servers.rabbitmq import RabbitMQ
@@ -68,7 +68,7 @@ def test_a_host_is_down_after_the_outage_and_not_because_of_it(
     ):
         process.wait_for(lambda: "Serving RPC calls" in process.log)
         agent = RegistryClient(transport(own_broker.url), 5)
-        agent.heartbeat(Report("host1", "a", "6.5", []))
+        agent.heartbeat(HeartbeatMessage("host1", "a", "6.5", []))
         begin(own_broker, full)
         try:
             until = time.monotonic() + SILENT

@@ -23,7 +23,7 @@ from agent.bus.rpcapi import ComputeAgentAPI
 from agent.bus.signing import host_key, signed
 from agent.errors import Changed, RegistryUnavailable
 from agent.registry import wire
-from agent.registry.checks import Report, StatusChange
+from agent.registry.checks import HeartbeatMessage, StatusChange
 from agent.registry.client import RegistryClient
 from compute_registry import web
 from compute_registry.store import SqlRegistry
@@ -67,7 +67,7 @@ def test_two_instances_serve_a_fleet_and_one_may_die(broker, mariadb, tmp_path, 
             thread.join(60)
         for each in instances:
             each.wait_for(lambda each=each: "Serving RPC calls" in each.log)
-        client.heartbeat(Report("host1", "rack 1", "6.5", []))
+        client.heartbeat(HeartbeatMessage("host1", "rack 1", "6.5", []))
         instances[0].kill9()
         for number in range(20):
             until(
@@ -87,10 +87,10 @@ def test_calls_end_and_come_back_when_the_registry_or_the_broker_is_killed(
 ) -> None:
     client = RegistryClient(transport(own_broker.url), timeout=2)
     with RegistryProcess(tmp_path, transport_url=own_broker.url) as registry:
-        until(lambda: client.heartbeat(Report("host1", "a", "6.5", [])))
+        until(lambda: client.heartbeat(HeartbeatMessage("host1", "a", "6.5", [])))
         registry.kill9()
         assert_it_fails(client)
-        assert client.heartbeat(Report("host1", "a", "6.5", [], known_version=1)) is None
+        assert client.heartbeat(HeartbeatMessage("host1", "a", "6.5", [], known_version=1)) is None
         queued = ("list_queues", "--no-table-headers", "name", "messages")
         # The broker drops what nobody fetches in time.
         eventually(lambda: f"{wire.TOPIC}\t0" in own_broker.control(*queued))
@@ -129,7 +129,7 @@ def test_an_operator_gets_through_while_a_host_changes_its_record(
 
     more = "access = rpc\nmaster_key = master"
     with RegistryProcess(tmp_path, transport_url=broker.url, more=more) as registry:
-        until(lambda: client.heartbeat(Report("host1", "a", None, [])))
+        until(lambda: client.heartbeat(HeartbeatMessage("host1", "a", None, [])))
         with ThreadPoolExecutor() as pool:
             changes = pool.submit(change)
             try:
@@ -202,7 +202,7 @@ def test_sighup_takes_over_what_may_change_and_names_what_needs_a_restart(tmp_pa
     registry.start()
     try:
         with registries.registry(tmp_path) as store:
-            store.heartbeat(Report("host1", "rack 1", "6.1", ()))
+            store.heartbeat(HeartbeatMessage("host1", "rack 1", "6.1", ()))
             records.later(store.database, 1000)
         for text in ("service_down_time = soon\n", "service_down_time = 9000\nrest_bind = ::1\n"):
             registry.config.write_text(
@@ -279,11 +279,13 @@ def test_the_openstack_client_lists_disables_enables_and_deletes(rest, microvers
     url, registry = rest
     openstack = OpenStack(url, microversion)
     for name in ("host1", "host2"):
-        registry.heartbeat(Report(name, "a", "6.5", []))
+        registry.heartbeat(HeartbeatMessage(name, "a", "6.5", []))
     assert openstack.listed().keys() == {"host1", "host2"}
     openstack("set", "--disable", "--disable-reason", "new disks", "host1", "nova-compute")
     openstack("set", "--down", "host2", "nova-compute")
-    registry.heartbeat(Report("host1", "a", "6.5", []))  # on a slow machine a minute has gone by
+    registry.heartbeat(
+        HeartbeatMessage("host1", "a", "6.5", [])
+    )  # on a slow machine a minute has gone by
     found = openstack.listed()
     assert (found["host1"]["Status"], found["host1"]["State"]) == ("disabled", "up")
     assert found["host1"]["Disabled Reason"] == "new disks"
@@ -303,7 +305,9 @@ def test_the_openstack_client_gets_along_with_versions_before_uuids(
     rest: tuple[str, SqlRegistry], microversion: str | None
 ) -> None:
     url, registry = rest
-    registry.heartbeat(Report("host1", "a", "6.5", ["6810453c-a8bc-5a3d-9e45-d3b0f9a2d7ca"]))
+    registry.heartbeat(
+        HeartbeatMessage("host1", "a", "6.5", ["6810453c-a8bc-5a3d-9e45-d3b0f9a2d7ca"])
+    )
     openstack = OpenStack(url, microversion)
     openstack("set", "--disable", "--disable-reason", "why", "host1", "nova-compute")
     assert registry.get_service("host1").disabled_reason == "why"

@@ -28,7 +28,7 @@ from agent.errors import (
     UnknownHost,
 )
 from agent.registry import wire
-from agent.registry.checks import Report, StatusChange
+from agent.registry.checks import HeartbeatMessage, StatusChange
 from agent.registry.client import RegistryClient
 from agent.registry.record import DOWN_AFTER
 from compute_registry.database.fleet_database import FleetDatabase
@@ -117,7 +117,7 @@ def later(registry: SqlRegistry) -> Callable[[float], None]:
 def test_the_first_heartbeat_makes_the_record(registry: SqlRegistry) -> None:
     assert registry.list_services() == []
     before = datetime.now(UTC)
-    record = registry.heartbeat(Report("host1", "a1", "6.1", ROOTS))
+    record = registry.heartbeat(HeartbeatMessage("host1", "a1", "6.1", ROOTS))
     assert (record.host, record.address, record.rpc_version) == ("host1", "a1", "6.1")
     assert record.roots == ROOTS
     assert (record.disabled, record.forced_down, record.disabled_reason) == (False, False, None)
@@ -128,10 +128,10 @@ def test_the_first_heartbeat_makes_the_record(registry: SqlRegistry) -> None:
 
 
 def test_a_heartbeat_brings_what_is_new_and_keeps_the_version(registry, later) -> None:
-    registry.heartbeat(Report("host1", "a1", "6.1", ROOTS))
+    registry.heartbeat(HeartbeatMessage("host1", "a1", "6.1", ROOTS))
     later(5)
     first = registry.get_service("host1")
-    second = registry.heartbeat(Report("host1", "a1", "6.2", ROOTS[:1]))
+    second = registry.heartbeat(HeartbeatMessage("host1", "a1", "6.2", ROOTS[:1]))
     assert (second.rpc_version, second.roots) == ("6.2", ROOTS[:1])
     assert second.last_seen > first.last_seen
     assert (second.version, second.uuid) == (first.version, first.uuid)
@@ -141,23 +141,23 @@ def test_a_heartbeat_brings_what_is_new_and_keeps_the_version(registry, later) -
     silent = registry.get_service("host1")
     assert not silent.is_up()
     assert 61 <= silent.silent_for < 75
-    assert registry.heartbeat(Report("host1", "a1", "6.1", ())).is_up()
+    assert registry.heartbeat(HeartbeatMessage("host1", "a1", "6.1", ())).is_up()
 
 
 def test_a_second_agent_with_the_same_host_is_refused_and_both_are_named(
     registry: SqlRegistry,
 ) -> None:
     registry.keep_alive({})
-    registry.heartbeat(Report("host1", "rack 1", "6.1", ROOTS))
+    registry.heartbeat(HeartbeatMessage("host1", "rack 1", "6.1", ROOTS))
     with pytest.raises(HostTaken) as refused:
-        registry.heartbeat(Report("host1", "rack 2", "6.1", ()))
+        registry.heartbeat(HeartbeatMessage("host1", "rack 2", "6.1", ()))
     assert "rack 1" in str(refused.value) and "rack 2" in str(refused.value)
     assert registry.get_service("host1").address == "rack 1"
     assert registry.get_service("host1").contested_by is None, "rack 1 may have been rebooted"
-    registry.heartbeat(Report("host1", "rack 1", "6.1", ROOTS))
+    registry.heartbeat(HeartbeatMessage("host1", "rack 1", "6.1", ROOTS))
     contested = registry.get_service("host1")
     assert (contested.roots, contested.contested_by) == (ROOTS, "rack 2")
-    registry.heartbeat(Report("host2", "rack 2", "6.1", ()))
+    registry.heartbeat(HeartbeatMessage("host2", "rack 2", "6.1", ()))
 
 
 @pytest.mark.parametrize("ticks", [3, 13])
@@ -166,10 +166,12 @@ def test_a_host_that_is_rebooted_is_at_no_time_two_agents(
 ) -> None:
     """Its second boot is refused until the first counts as down; then it is served."""
     registry.keep_alive({})
-    registry.heartbeat(Report("host1", "boot 1", "6.5", ()))
+    registry.heartbeat(HeartbeatMessage("host1", "boot 1", "6.5", ()))
     for _ in range(ticks):
         with contextlib.suppress(HostTaken, Changed):
-            registry.heartbeat(Report("host1", "boot 2", "6.5", (), replaces=last_heard(registry)))
+            registry.heartbeat(
+                HeartbeatMessage("host1", "boot 2", "6.5", (), replaces=last_heard(registry))
+            )
         assert registry.get_service("host1").contested_by is None
         later(LONGEST_TICK)
     assert registry.get_service("host1").address == ("boot 1" if ticks == 3 else "boot 2")
@@ -183,29 +185,29 @@ def last_heard(registry: SqlRegistry) -> str:
 
 def test_a_heartbeat_of_an_earlier_life_takes_over_nothing(registry, later) -> None:
     """Whoever has recorded one can send it again, at any time."""
-    registry.heartbeat(Report("host1", "boot 1", "6.1", (), replaces=""))
+    registry.heartbeat(HeartbeatMessage("host1", "boot 1", "6.1", (), replaces=""))
     registry.set_status(StatusChange("host1", disabled=True, reason="moving"))
     later(61)
     with pytest.raises(Changed, match="read the record"):
-        registry.heartbeat(Report("host1", "boot 2", "6.1", (), replaces=""))
+        registry.heartbeat(HeartbeatMessage("host1", "boot 2", "6.1", (), replaces=""))
     recorded = {"replaces": last_heard(registry)}
-    moved = registry.heartbeat(Report("host1", "boot 2", "6.1", (), **recorded))
+    moved = registry.heartbeat(HeartbeatMessage("host1", "boot 2", "6.1", (), **recorded))
     assert (moved.address, moved.disabled_reason) == ("boot 2", "moving")
     with pytest.raises(HostTaken):
-        registry.heartbeat(Report("host1", "boot 1", "6.1", ()))
-    registry.heartbeat(Report("host1", "boot 2", "6.1", ()))
+        registry.heartbeat(HeartbeatMessage("host1", "boot 1", "6.1", ()))
+    registry.heartbeat(HeartbeatMessage("host1", "boot 2", "6.1", ()))
     later(61)
     for address, sent in (("boot 1", {"replaces": ""}), ("boot 3", recorded)):
         with pytest.raises(Changed):
-            registry.heartbeat(Report("host1", address, "6.1", (), **sent))
+            registry.heartbeat(HeartbeatMessage("host1", address, "6.1", (), **sent))
     assert registry.get_service("host1").address == "boot 2"
 
 
 def test_a_delete_is_of_the_record_that_was_read_and_of_none_after_it(registry, later) -> None:
-    first = registry.heartbeat(Report("host1", "rack 1", "6.1", ()))
+    first = registry.heartbeat(HeartbeatMessage("host1", "rack 1", "6.1", ()))
     later(61)
     registry.delete("host1", uuid=first.uuid.upper())
-    registry.heartbeat(Report("host1", "rack 1", "6.1", ()))
+    registry.heartbeat(HeartbeatMessage("host1", "rack 1", "6.1", ()))
     later(61)
     with pytest.raises(Changed, match="created again"):
         registry.delete("host1", uuid=first.uuid)
@@ -215,12 +217,14 @@ def test_a_delete_is_of_the_record_that_was_read_and_of_none_after_it(registry, 
 def test_heartbeats_that_report_nothing_new_are_recorded_together(registry, later) -> None:
     hosts = [f"host{number:03}" for number in range(AT_ONCE + 1)]
     for host in (*hosts[:3], hosts[-1], "attached"):
-        registry.heartbeat(Report(host, f"{host}'s", "6.5", (), attached=host == "attached"))
+        registry.heartbeat(
+            HeartbeatMessage(host, f"{host}'s", "6.5", (), attached=host == "attached")
+        )
     changed = registry.set_status(StatusChange("host001", disabled=True))
     later(61)
-    beats = {host: Report(host, f"{host}'s", known_version=1) for host in hosts}
-    beats["attached"] = Report("attached", "attached's", known_version=0)
-    beats["host002"] = Report("host002", "another's", known_version=1)
+    beats = {host: HeartbeatMessage(host, f"{host}'s", known_version=1) for host in hosts}
+    beats["attached"] = HeartbeatMessage("attached", "attached's", known_version=0)
+    beats["host002"] = HeartbeatMessage("host002", "another's", known_version=1)
     [unaware] = registry.keep_alive(beats)
     assert unaware == ("host001", changed.version, True)
     up = [record.host for record in registry.list_services() if record.is_up()]
@@ -235,7 +239,7 @@ def test_no_host_gets_more_silent_while_no_registry_records_heartbeats(
     database = empty("mariadb")
     registry = registry_at(database)
     registry.keep_alive({})
-    registry.heartbeat(Report("host1", "a1", "6.5", ()))
+    registry.heartbeat(HeartbeatMessage("host1", "a1", "6.5", ()))
 
     def passes(seconds: float) -> None:
         ticked = CLOCK_ROW.update().values(ticked_at=CLOCK_ROW.c.ticked_at - seconds)
@@ -256,10 +260,10 @@ def test_a_contest_ends_after_a_minute_though_the_clock_was_set_back(empty) -> N
     database = empty("mariadb")
     registry = registry_at(database)
     registry.keep_alive({})
-    registry.heartbeat(Report("host1", "rack 1", "6.5", ()))
+    registry.heartbeat(HeartbeatMessage("host1", "rack 1", "6.5", ()))
     with pytest.raises(HostTaken):
-        registry.heartbeat(Report("host1", "rack 2", "6.5", ()))
-    registry.heartbeat(Report("host1", "rack 1", "6.5", ()))
+        registry.heartbeat(HeartbeatMessage("host1", "rack 2", "6.5", ()))
+    registry.heartbeat(HeartbeatMessage("host1", "rack 1", "6.5", ()))
     assert registry.get_service("host1").contested_by == "rack 2"
     for _ in range(int(DOWN_AFTER / LONGEST_TICK) + 1):  # its clock is where it was before
         ticked = CLOCK_ROW.update().values(ticked_at=CLOCK_ROW.c.ticked_at - LONGEST_TICK)
@@ -273,24 +277,24 @@ def test_a_contest_ends_after_a_minute_though_the_clock_was_set_back(empty) -> N
 
 def test_the_record_has_what_the_agent_reports_about_itself(registry: SqlRegistry) -> None:
     about = {"agent_version": "1.2.0", "degraded": "placement: no answer\n" + "x" * 1900}
-    record = registry.heartbeat(Report("host1", "a1", "6.5", (), **about))
+    record = registry.heartbeat(HeartbeatMessage("host1", "a1", "6.5", (), **about))
     assert (record.agent_version, record.degraded, record.attached) == (*about.values(), False)
-    attached = registry.heartbeat(Report("host1", "a1", "6.5", (), attached=True))
+    attached = registry.heartbeat(HeartbeatMessage("host1", "a1", "6.5", (), attached=True))
     assert (attached.degraded, attached.attached) == ("", True)
     assert registry.get_service("host1").attached
-    assert not registry.heartbeat(Report("host1", "a1", "6.5", ())).attached
+    assert not registry.heartbeat(HeartbeatMessage("host1", "a1", "6.5", ())).attached
     with pytest.raises(InputRefused, match="degraded"):
-        registry.heartbeat(Report("host1", "a1", "6.5", (), degraded="x" * 2001))
+        registry.heartbeat(HeartbeatMessage("host1", "a1", "6.5", (), degraded="x" * 2001))
 
 
 def test_answers_to_heartbeats_have_the_number_of_hosts_that_are_up(registry: SqlRegistry) -> None:
     for host in ("host1", "host2", "host3"):
-        registry.heartbeat(Report(host, host, "6.5", ()))
+        registry.heartbeat(HeartbeatMessage(host, host, "6.5", ()))
     registry.set_forced_down("host3", forced_down=True)
     counted = registry_at(registry.database)
-    assert counted.heartbeat(Report("host1", "host1", "6.5", ())).hosts == 2
+    assert counted.heartbeat(HeartbeatMessage("host1", "host1", "6.5", ())).hosts == 2
     assert counted.get_service("host1").hosts is None
-    assert counted.heartbeat(Report("host4", "host4", "6.5", ())).hosts == 2, (
+    assert counted.heartbeat(HeartbeatMessage("host4", "host4", "6.5", ())).hosts == 2, (
         "counted once a minute"
     )
 
@@ -308,7 +312,7 @@ def test_what_a_later_agent_says_besides_is_ignored(endpoint: RegistryEndpoint) 
 def test_a_change_with_an_unknown_condition_or_without_a_status_is_refused(
     over_rpc: RegistryClient, change: dict[str, object], named: str
 ) -> None:
-    over_rpc.heartbeat(Report("host1", "rack 1", "6.1", ROOTS))
+    over_rpc.heartbeat(HeartbeatMessage("host1", "rack 1", "6.1", ROOTS))
     with pytest.raises(RegistryError, match=named):
         over_rpc.call("set_status", host="host1", **change)
     assert over_rpc.get_service("host1").version == 1
@@ -319,60 +323,66 @@ ANOTHER = "c0ffee00-0000-4000-8000-00000000000b"
 
 
 def test_a_root_of_a_host_that_is_up_is_not_claimed_by_another(registry, caplog) -> None:
-    registry.heartbeat(Report("host1", "rack 1", "6.1", [A_ROOT]))
+    registry.heartbeat(HeartbeatMessage("host1", "rack 1", "6.1", [A_ROOT]))
     for _ in range(2):
-        claimed = registry.heartbeat(Report("host2", "rack 2", "6.1", [A_ROOT, ANOTHER]))
+        claimed = registry.heartbeat(HeartbeatMessage("host2", "rack 2", "6.1", [A_ROOT, ANOTHER]))
         assert claimed.roots == (ANOTHER,)
     assert registry.get_service("host1").roots == (A_ROOT,)
     refused = {each.name for each in caplog.records if "not added to the record" in each.msg}
     assert refused == {RECORDS_LOG.name}, "repeated lines are left out there"
     assert f"Root provider {A_ROOT}: not added to the record of host2" in caplog.text
     for host, roots in (("host3", [A_ROOT, ANOTHER]), ("host1", [ANOTHER])):
-        holders = registry.holders(Report(host, "rack 3", roots=roots))
+        holders = registry.holders(HeartbeatMessage(host, "rack 3", roots=roots))
         assert [each.host for each in holders] == ["host1", "host2"]
     # host1 does not report it any more.
-    registry.heartbeat(Report("host1", "rack 1", "6.1", []))
-    assert registry.heartbeat(Report("host2", "rack 2", "6.1", [A_ROOT, ANOTHER])).roots == (
+    registry.heartbeat(HeartbeatMessage("host1", "rack 1", "6.1", []))
+    assert registry.heartbeat(
+        HeartbeatMessage("host2", "rack 2", "6.1", [A_ROOT, ANOTHER])
+    ).roots == (
         A_ROOT,
         ANOTHER,
     )
 
 
 def test_a_root_has_one_host_whoever_spells_it_how(registry: SqlRegistry) -> None:
-    own = registry.heartbeat(Report("host1", "rack 1", "6.1", [A_ROOT]))
+    own = registry.heartbeat(HeartbeatMessage("host1", "rack 1", "6.1", [A_ROOT]))
     for spell in (str.upper, lambda root: root.replace("-", "")):
         roots = [spell(A_ROOT), spell(ANOTHER), ANOTHER]
-        assert registry.heartbeat(Report("host2", "rack 2", "6.1", roots)).roots == (ANOTHER,)
+        assert registry.heartbeat(HeartbeatMessage("host2", "rack 2", "6.1", roots)).roots == (
+            ANOTHER,
+        )
         assert registry.find_service(spell(own.uuid)).roots == (A_ROOT,)
 
 
 def test_thousands_of_roots_are_compared_set_by_set(registry: SqlRegistry) -> None:
     count = 20_000 if registry.database.engine.name == "sqlite" else 2_500
     before = sorted(str(uuid.uuid4()) for _ in range(count))
-    registry.heartbeat(Report("ironic", "a1", "6.1", before))
+    registry.heartbeat(HeartbeatMessage("ironic", "a1", "6.1", before))
     sent: list[str] = []
     sa.event.listen(
         registry.database.engine, "before_cursor_execute", lambda *args: sent.append(args[2])
     )
     after = sorted([*before[::2], *(str(uuid.uuid4()) for _ in range(count // 2))])
-    assert registry.heartbeat(Report("ironic", "a1", "6.1", after)).roots == tuple(after)
+    assert registry.heartbeat(HeartbeatMessage("ironic", "a1", "6.1", after)).roots == tuple(after)
     assert len(sent) < 100
     assert registry.get_service("ironic").roots == tuple(after)
     with pytest.raises(InputRefused, match="20000"):
-        registry.heartbeat(Report("ironic", "a1", "6.1", [ANOTHER] * 20_001))
+        registry.heartbeat(HeartbeatMessage("ironic", "a1", "6.1", [ANOTHER] * 20_001))
 
 
 def test_a_root_of_a_host_that_is_down_moves_to_who_reports_it(registry, later, caplog) -> None:
     caplog.set_level("INFO")
-    registry.heartbeat(Report("host1", "rack 1", "6.1", [A_ROOT, ANOTHER]))
+    registry.heartbeat(HeartbeatMessage("host1", "rack 1", "6.1", [A_ROOT, ANOTHER]))
     later(61)
-    assert registry.heartbeat(Report("host2", "rack 2", "6.1", [A_ROOT])).roots == (A_ROOT,)
+    assert registry.heartbeat(HeartbeatMessage("host2", "rack 2", "6.1", [A_ROOT])).roots == (
+        A_ROOT,
+    )
     assert f"{A_ROOT}: moved to the record of host2 from host1, which is down" in caplog.text
     assert registry.get_service("host1").roots == (ANOTHER,)
 
 
 def test_what_is_decided_after_a_restore_is_later_than_what_was_before_it(registry) -> None:
-    registry.heartbeat(Report("host1", "a1", "6.1", ()))
+    registry.heartbeat(HeartbeatMessage("host1", "a1", "6.1", ()))
     seen = [registry.set_status(StatusChange("host1", disabled=False)).version]
     records.write(registry.database, "host1", version=2, disabled=False)
     time.sleep(max(0.0, seen[-1] + VERSION_EPOCH + 1.6 - time.time()))  # a restore takes longer
@@ -400,7 +410,7 @@ def test_an_order_holds_whatever_the_host_says_and_a_replay_never(registry: SqlR
         change = StatusChange("host1", disabled=False, expected_version=version)
         return registry.set_status(change).version
 
-    read = registry.heartbeat(Report("host1", "a1", "6.1", ROOTS)).version
+    read = registry.heartbeat(HeartbeatMessage("host1", "a1", "6.1", ROOTS)).version
     said = says(says(read))
     assert said == read + 2
     for late in (lambda: says(read), lambda: order(said + 1)):
@@ -420,7 +430,7 @@ def test_an_order_holds_whatever_the_host_says_and_a_replay_never(registry: SqlR
 
 
 def test_since_when_it_is_disabled_stays_when_the_reason_changes(registry: SqlRegistry) -> None:
-    assert registry.heartbeat(Report("host1", "a1", "6.1", ())).disabled_at is None
+    assert registry.heartbeat(HeartbeatMessage("host1", "a1", "6.1", ())).disabled_at is None
     since = registry.set_status(StatusChange("host1", disabled=True)).disabled_at
     assert since is not None and since.tzinfo is not None
     again = registry.set_status(StatusChange("host1", disabled=True, reason="new disks"))
@@ -431,14 +441,14 @@ def test_since_when_it_is_disabled_stays_when_the_reason_changes(registry: SqlRe
 
 
 def test_a_reason_with_any_character_comes_back_as_it_was(registry: SqlRegistry) -> None:
-    registry.heartbeat(Report("host1", "a1", "6.1", ()))
+    registry.heartbeat(HeartbeatMessage("host1", "a1", "6.1", ()))
     for reason in ("Lüfter 🔥 kaputt; '\"\\ DROP TABLE %s :x", "ü" * 255):
         changed = registry.set_status(StatusChange("host1", disabled=True, reason=reason))
         assert changed.disabled_reason == reason
 
 
 def test_two_writers_at_once_lose_nothing(registry: SqlRegistry) -> None:
-    before = registry.heartbeat(Report("host1", "a1", "6.1", ())).version
+    before = registry.heartbeat(HeartbeatMessage("host1", "a1", "6.1", ())).version
     rounds = 15
 
     def status() -> None:
@@ -451,7 +461,7 @@ def test_two_writers_at_once_lose_nothing(registry: SqlRegistry) -> None:
 
     def beat() -> None:
         for _ in range(rounds):
-            registry.heartbeat(Report("host1", "a1", "6.1", ROOTS))
+            registry.heartbeat(HeartbeatMessage("host1", "a1", "6.1", ROOTS))
 
     with ThreadPoolExecutor(3) as pool:
         for done in [pool.submit(work) for work in (status, force, beat)]:
@@ -463,7 +473,7 @@ def test_two_writers_at_once_lose_nothing(registry: SqlRegistry) -> None:
 
 
 def test_of_writers_that_decided_on_the_same_record_one_wins(registry: SqlRegistry) -> None:
-    seen = registry.heartbeat(Report("host1", "a1", "6.1", ()))
+    seen = registry.heartbeat(HeartbeatMessage("host1", "a1", "6.1", ()))
     barrier = threading.Barrier(4)
 
     def decide(number: int) -> bool:
@@ -489,7 +499,7 @@ def test_first_heartbeats_at_once_make_one_record(registry: SqlRegistry) -> None
 
     def beat(_: int) -> str:
         barrier.wait(60)
-        return registry.heartbeat(Report("host1", "a1", "6.1", ())).uuid
+        return registry.heartbeat(HeartbeatMessage("host1", "a1", "6.1", ())).uuid
 
     with ThreadPoolExecutor(4) as pool:
         assert len(set(pool.map(beat, range(4)))) == 1
@@ -511,9 +521,9 @@ def test_a_record_made_while_the_first_heartbeat_looks_is_nobodys_yet(
     def make_the_record(*executed: object) -> None:
         if not made and str(executed[2]).startswith("UPDATE"):
             made.append("host1")
-            other.heartbeat(Report("host1", "a1", "6.1", ()))
+            other.heartbeat(HeartbeatMessage("host1", "a1", "6.1", ()))
 
-    assert registry.heartbeat(Report("host1", "a1", "6.1", ())).address == "a1"
+    assert registry.heartbeat(HeartbeatMessage("host1", "a1", "6.1", ())).address == "a1"
     assert made == ["host1"]
     assert registry.get_service("host1").contested_by is None
     database.dispose()
@@ -525,7 +535,7 @@ def test_a_record_made_while_the_first_heartbeat_looks_is_nobodys_yet(
 
 def test_hosts_are_listed_by_name_and_found_by_uuid(registry: SqlRegistry) -> None:
     for name in ("host2", "host10", "Host1"):
-        registry.heartbeat(Report(name, name, None, ()))
+        registry.heartbeat(HeartbeatMessage(name, name, None, ()))
     hosts = [record.host for record in registry.list_services()]
     assert sorted(hosts) == ["Host1", "host10", "host2"]
     found = registry.find_service(registry.get_service("host10").uuid)
@@ -560,7 +570,7 @@ UNKNOWN = (
 
 
 def test_an_unknown_host_is_said(registry: SqlRegistry) -> None:
-    registry.heartbeat(Report("host1", "a1", "6.1", ()))
+    registry.heartbeat(HeartbeatMessage("host1", "a1", "6.1", ()))
     asks = (
         registry.get_service,
         registry.delete,
@@ -618,7 +628,7 @@ def test_wrong_input_is_an_error_for_its_caller_only(
     named: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    endpoint.store.heartbeat(Report("host1", "a1", "6.1", ()))
+    endpoint.store.heartbeat(HeartbeatMessage("host1", "a1", "6.1", ()))
     error = getattr(endpoint, method)({}, **RIGHT[method] | wrong)["error"]
     assert error["kind"] == "InputRefused" and named in error["text"]
     [record] = endpoint.store.list_services()
@@ -698,7 +708,7 @@ def test_tables_that_this_version_can_not_use_are_refused_at_the_start(
             database.prepare()
     else:
         database.prepare()
-        assert registry_at(database).heartbeat(Report("host1", "a1")).host == "host1"
+        assert registry_at(database).heartbeat(HeartbeatMessage("host1", "a1")).host == "host1"
     database.dispose()
 
 
@@ -710,12 +720,12 @@ def test_a_database_that_was_killed_is_used_again_when_it_is_back(
     server: Callable[[], MariaDB], empty: Callable[[str], FleetDatabase]
 ) -> None:
     registry = registry_at(empty("mariadb"))
-    registry.heartbeat(Report("host1", "a1", "6.1", ()))
+    registry.heartbeat(HeartbeatMessage("host1", "a1", "6.1", ()))
     server().kill9()
     with pytest.raises(RegistryUnavailable, match="127.0.0.1"):
-        registry.heartbeat(Report("host1", "a1", "6.1", ()))
+        registry.heartbeat(HeartbeatMessage("host1", "a1", "6.1", ()))
     server().start()
-    assert registry.heartbeat(Report("host1", "a1", "6.1", ())).version == 1
+    assert registry.heartbeat(HeartbeatMessage("host1", "a1", "6.1", ())).version == 1
 
 
 @pytest.mark.parametrize("during", ["statement", "commit"])
@@ -761,7 +771,7 @@ def test_the_log_says_by_whom_and_why_a_record_was_changed_over_rpc(over_rpc, ca
     caplog.set_level("INFO")
     eve = Caller("req-1", "eve", None, "rack\x1b[2J 1")
     client = RegistryClient(over_rpc.rpc.transport, caller=eve)
-    client.heartbeat(Report("host1", "a1", "6.1", ()))
+    client.heartbeat(HeartbeatMessage("host1", "a1", "6.1", ()))
     client.set_status(StatusChange("host1", disabled=True, reason="new disks"))
     client.set_forced_down("host1", forced_down=True)
     client.delete("host1")

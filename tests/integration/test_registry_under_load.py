@@ -12,7 +12,7 @@ import pytest
 
 from agent.bus.messaging import Target
 from agent.bus.server import RpcServer
-from agent.registry.checks import Report
+from agent.registry.checks import HeartbeatMessage
 from tests.registries import registry_at
 from tests.servers.ports import free_port
 from tests.servers.rabbitmq import RabbitMQ
@@ -79,7 +79,8 @@ def test_agents_that_hang_hold_up_neither_their_callers_nor_other_hosts(
         store = registry_at(tmp_path, 3600.0)
         names = [f"hung{number}" for number in range(count)]
         uuids = {
-            name: store.heartbeat(Report(name, "a", "6.5", [])).uuid for name in [*names, "healthy"]
+            name: store.heartbeat(HeartbeatMessage(name, "a", "6.5", [])).uuid
+            for name in [*names, "healthy"]
         }
         answers: list[tuple[int, dict[str, str], Any]] = []
         callers = [

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from agent.registry.checks import Report
+from agent.registry.checks import HeartbeatMessage
 from compute_registry.store import SqlRegistry
 from driverkit.scripted.driver import DEFAULT_SCRIPT
 from tests.integration.agent_host import Here
@@ -136,7 +136,7 @@ def test_a_host_that_died_for_good_is_retired_from_any_machine(
     card = stranger.create_child(stranger.create_child(dead, "dead_numa0"), "dead_card")
     stranger.set_inventory(card, {"VCPU": {"total": 4}})
     guest = stranger.put_allocation({card: {"VCPU": 1}})
-    registry.heartbeat(Report("dead", "a", "6.5", [dead]))
+    registry.heartbeat(HeartbeatMessage("dead", "a", "6.5", [dead]))
     for step in ("is up", "is down", "is forced down"):
         said = host.ctl("retire", "dead", "--yes")
         assert (said.code, placement.uuids().keys() - before) == (

@@ -8,7 +8,7 @@ import pytest
 
 from agent.bus import messaging
 from agent.registry import wire
-from agent.registry.checks import Report, StatusChange
+from agent.registry.checks import HeartbeatMessage, StatusChange
 from agent.registry.client import RegistryClient
 from agent.registry.record import ServiceRecord
 from agent.state.saved_root import root_path
@@ -62,7 +62,7 @@ def started(agent: AgentProcess) -> None:
 
 
 def test_the_status_is_known_before_the_first_report(agent, registry, client, placement) -> None:
-    client.heartbeat(Report("testhost", "an agent that is gone", None, []))
+    client.heartbeat(HeartbeatMessage("testhost", "an agent that is gone", None, []))
     client.set_status(StatusChange("testhost", disabled=True, reason="not ready"))
     client.set_forced_down("testhost", forced_down=True)
     eventually(lambda: _silent(client.get_service("testhost")))
@@ -115,7 +115,7 @@ def test_a_lost_registry_changes_no_status(agent, registry, client, placement) -
 def test_after_a_quick_reboot_a_host_is_well_once_it_is_served(
     agent, registry, client, placement
 ) -> None:
-    client.heartbeat(Report("testhost", "the boot before", None, ()))
+    client.heartbeat(HeartbeatMessage("testhost", "the boot before", None, ()))
     agent.start()
     agent.until_logged("waiting up to")
     eventually(lambda: "nothing is written to" in str(status_of(agent)["nodes"]))

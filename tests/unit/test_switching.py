@@ -15,7 +15,7 @@ from agent.errors import Changed, NotPermitted, RegistryUnavailable
 from agent.loop import Loop
 from agent.opts import Settings
 from agent.period.rules import Rules
-from agent.registry.checks import Report, StatusChange
+from agent.registry.checks import HeartbeatMessage, StatusChange
 from agent.reporting.condition import BROKER, HYPERVISOR, REGISTRY
 from agent.reporting.status import NO_RPC, SERVING, WAITING, ServiceFacts
 from agent.reporting.systemd import Systemd
@@ -179,7 +179,7 @@ def test_a_name_that_seems_taken_stops_nothing_but_the_answers_to_calls(
     The host is not called degraded for it, and is reported before it is called again.
     """
     fleet = registry_at(tmp_path)
-    fleet.heartbeat(Report(HOST, "the boot before", None, ()))
+    fleet.heartbeat(HeartbeatMessage(HOST, "the boot before", None, ()))
     made, server, now = parts(settings(tmp_path)), Server(connected=False), [0.0]
     monkeypatch.setattr(Loop, "refresh", lambda _: server.calls.append("period"))
     made.server = server  # type: ignore[assignment]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from agent.errors import RegistryError, UnknownHost
-from agent.registry.checks import Report, StatusChange
+from agent.registry.checks import HeartbeatMessage, StatusChange
 from agent.registry.client import RegistryClient
 from agent.registry.record import Registry
 from compute_registry.control import Control
@@ -128,7 +128,9 @@ class World(NamedTuple):
     falls_silent: Callable[[], object]
 
     def beats(self, host: str = "host1") -> None:
-        self.registry.heartbeat(Report(host, "here", "6.5", [ROOT] if host == "host1" else []))
+        self.registry.heartbeat(
+            HeartbeatMessage(host, "here", "6.5", [ROOT] if host == "host1" else [])
+        )
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from agent.state.document import Document
 from agent.switching import host_status as module
 from agent.switching.host_status import HostStatus, saved_status, status_document
 from agent.switching.machine import Event
+from compute_registry.observed_service import ObservedService
 from computectl.app import ComputeCtl
 from computectl.reading.services import OwnService
 from computectl.shared.errors import CommandError
@@ -71,7 +72,11 @@ def test_a_record_has_what_the_agent_has_saved(service: OwnService, tmp_path: Pa
         service.get_service("host2")
     ended(tmp_path)
     record = service.get_service("host1")
-    assert (record.is_up(), record.silence, record.last_seen is not None) == (False, "ended", True)
+    assert (
+        record.is_up(),
+        ObservedService(record, False).silence,
+        record.last_seen is not None,
+    ) == (False, "ended", True)
 
 
 def test_a_change_is_saved_with_the_next_version(service: OwnService, tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def test_a_retirement_that_is_killed_at_any_call_is_finished_by_the_next(
 def test_a_child_without_a_wait_stays_below_its_root_and_is_emptied(tmp_path: Path) -> None:
     host = Host(tmp_path, two_disks, attached=True, **NEVER)
     result = host.retire()
-    assert (result.failed, result.gone) == ([], frozenset())
+    assert (result.failed, result.removed) == ([], frozenset())
     assert host.progress == [
         "2 providers stay below the root, emptied: stop nova-compute, then computectl retire "
         "--nova-stopped"

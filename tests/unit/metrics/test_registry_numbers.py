@@ -9,7 +9,7 @@ from agent.bus.incoming import FAILED, OK, REFUSED
 from agent.errors import HostTaken, RegistryUnavailable
 from agent.opts import MonitoringSettings
 from agent.registry import wire
-from agent.registry.checks import Report, StatusChange
+from agent.registry.checks import HeartbeatMessage, StatusChange
 from compute_registry.database.fleet_database import FleetDatabase
 from compute_registry.metrics import RegistryMonitoring
 from compute_registry.store import SqlRegistry
@@ -31,7 +31,7 @@ def test_hosts_are_counted_by_state_and_none_where_nobody_knows(tmp_path: Path) 
     store = registry_at(database)
     watched = watched_by(store)
     for host in ("a", "b", "c"):
-        store.heartbeat(Report(host, host, None, ()))
+        store.heartbeat(HeartbeatMessage(host, host, None, ()))
     store.set_status(StatusChange("a", disabled=True))
     store.set_forced_down("b", forced_down=True)
     hosts = {

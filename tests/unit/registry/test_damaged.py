@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agent.registry import wire
-from agent.registry.checks import Report, StatusChange
+from agent.registry.checks import HeartbeatMessage, StatusChange
 from compute_registry.control import Control
 from compute_registry.store import SqlRegistry
 from compute_registry.web import registry_app
@@ -22,7 +22,7 @@ HOSTS = ["host1", "host2", "host3"]
 def registry(tmp_path: Path) -> SqlRegistry:
     found = registry_at(tmp_path)
     for host in HOSTS:
-        found.heartbeat(Report(host, "a1", "6.1", (ROOT,)))
+        found.heartbeat(HeartbeatMessage(host, "a1", "6.1", (ROOT,)))
     return found
 
 
@@ -54,4 +54,4 @@ def test_what_is_no_time_is_unknown_and_hides_no_other_record(
     assert [wire.from_wire(each) for each in sent] == found
     services = get(registry, "/v2.1/os-services")["services"]
     assert [each["host"] for each in services] == HOSTS
-    assert registry.heartbeat(Report("host2", "a1", "6.1", (ROOT,))).last_seen
+    assert registry.heartbeat(HeartbeatMessage("host2", "a1", "6.1", (ROOT,))).last_seen

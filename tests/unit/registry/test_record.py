@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from agent import errors
 from agent.errors import ReasonRefused
 from agent.registry import checks, wire
-from agent.registry.record import is_alive, renamed, rivals
+from agent.registry.record import is_alive, rivals
 from agent.switching.heartbeat import agent_address
+from compute_registry.observed_service import renamed_hosts
 from tests.unit.registry.fakes import record
 
 
@@ -52,7 +53,7 @@ def test_a_rival_is_up_elsewhere_with_the_root_or_the_host_name(
     fields: dict[str, Any], is_rival: bool
 ) -> None:
     other = record(**{"roots": (ROOT,), "silent_for": 60.0, **fields})
-    denied = rivals([other], checks.Report("host2", OURS, roots=(ROOT,)), 60.0)
+    denied = rivals([other], checks.HeartbeatMessage("host2", OURS, roots=(ROOT,)), 60.0)
     assert denied.keys() == ({ROOT} if is_rival else set())
 
 
@@ -76,7 +77,7 @@ def test_a_renamed_host_has_one_agent_and_two_records(
         record(**{"host": "host1", "address": OLD, "roots": (ROOT,), **old}),
         record(**{"host": "host2", "address": OURS, "roots": (), **new}),
     ]
-    assert {host: other.host for host, other in renamed(records).items()} == found
+    assert {host: other.host for host, other in renamed_hosts(records).items()} == found
 
 
 @pytest.mark.parametrize(
@@ -151,12 +152,12 @@ def test_the_address_changes_with_a_reboot_and_not_with_a_restart(tmp_path: Path
 
 
 def test_a_heartbeat_has_a_line_for_each_condition_that_fits_and_a_number() -> None:
-    assert checks.degraded_text([]) == "" == record("h").degraded_short
+    assert checks.degraded_text([]) == ""
     assert checks.degraded_text(["a\n b", "c"]) == "a b\nc"
     text = checks.degraded_text(["x" * 300] * 5000)
     *lines, last = text.splitlines()
     assert set(lines) == {"x" * checks.LONGEST} and last == f"and {5000 - len(lines)} more"
     assert checks.MOST_DEGRADED - checks.LONGEST < len(text) <= checks.MOST_DEGRADED
-    assert checks.Report("h", "a", None, (), degraded=text).degraded == text
+    assert checks.HeartbeatMessage("h", "a", None, (), degraded=text).degraded == text
     with pytest.raises(errors.InputRefused, match="degraded"):
-        checks.Report("h", "a", None, (), degraded="\x1b")
+        checks.HeartbeatMessage("h", "a", None, (), degraded="\x1b")

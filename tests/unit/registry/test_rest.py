@@ -12,7 +12,7 @@ from oslo_log.formatters import ContextFormatter
 from oslo_log.log import register_options
 from werkzeug.test import Client
 
-from agent.registry.checks import Report
+from agent.registry.checks import HeartbeatMessage
 from compute_registry.control import Control
 from compute_registry.rest.policy import allowed_by_policy
 from compute_registry.web import RequestIds, registry_app
@@ -192,7 +192,7 @@ def test_a_reason_is_answered_as_it_is_stored_which_no_terminal_obeys(
     version: str, tmp_path: Path
 ) -> None:
     store = registry_at(tmp_path)
-    host = store.heartbeat(Report("host1", "a1", None, ()))
+    host = store.heartbeat(HeartbeatMessage("host1", "a1", None, ()))
     api = Api()
     api.application = registry_app(Control(store, None))
     reason = {"disabled_reason": "\u202eksid\u200b \x1b[2J\nnew"}

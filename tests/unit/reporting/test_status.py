@@ -23,13 +23,12 @@ from agent.reporting.status import (
     SERVING,
     VERSION,
     AgentStatus,
-    LaterVersion,
     NodeStatus,
     ServiceFacts,
     StatusFile,
-    from_json,
 )
 from agent.service import SILENCE
+from computectl.reading.status_file import LaterVersion, from_json
 from computectl.shared.screen import Screen
 from computectl.status import ObservedStatus, ShowStatus, status_lines
 from reportclient.errors import Unreachable

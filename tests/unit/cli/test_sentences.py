@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.reporting.changes import name_of, sentence
+from computectl.drawing.sentences import name_of, sentence
 from reportclient.model import Inventory
 from reportclient.plan import (
     EnsureClass,
