@@ -74,7 +74,7 @@ def number(value: Any, least: float = -inf) -> int:
     raise ValueError(f" is {shortened(value)}, not a whole number")
 
 
-count = partial(number, least=0)
+COUNT = partial(number, least=0)
 """Check a whole number from 0 on."""
 
 
@@ -156,11 +156,11 @@ def provider(value: Any) -> Mapping[str, Any]:
 OPTIONAL_TEXT = optional(text)
 UUID = matching("[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}", "a UUID")
 NAME = matching("[A-Z0-9_]{1,255}", "the name of a trait or resource class")
-TEXTS, NAMES, UUIDS, AMOUNTS = items(text), items(NAME), items(UUID), mapping(count)
+TEXTS, NAMES, UUIDS, AMOUNTS = items(text), items(NAME), items(UUID), mapping(COUNT)
 _PROVIDER = record(
     uuid=UUID,
     name=text,
-    generation=count,
+    generation=COUNT,
     parent_provider_uuid=optional(UUID),
     root_provider_uuid=optional(UUID),
 )
@@ -174,7 +174,7 @@ PARTS: Mapping[str, Check[Any]] = {
     "allocations": mapping(record(resources=AMOUNTS)),
 }
 """Checks of the parts of answers, by the key of each."""
-_OWNED = record(project_id=text, user_id=text, consumer_generation=count)
+_OWNED = record(project_id=text, user_id=text, consumer_generation=COUNT)
 
 
 def consumer_allocations(value: Any) -> dict[str, Any]:
