@@ -10,30 +10,30 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 WHOLE = ("computectl", "compute_registry", "driverkit", "reportclient")
 """Packages that are one room; of the others each folder is one."""
 LINES = {
-    "agent": 2_185,
-    "agent/bus": 1_005,
+    "agent": 2_030,
+    "agent/bus": 988,
     "agent/metrics": 492,
-    "agent/nodes": 843,
-    "agent/ownership": 1_520,
-    "agent/period": 1_146,
-    "agent/provider_config": 499,
-    "agent/registry": 949,
-    "agent/reporting": 1_341,
-    "agent/state": 688,
-    "agent/switching": 1_157,
-    "compute_registry": 2_764,
-    "computectl": 4_997,
-    "driverkit": 1_893,
+    "agent/nodes": 851,
+    "agent/ownership": 1_452,
+    "agent/period": 1_181,
+    "agent/provider_config": 500,
+    "agent/registry": 560,
+    "agent/reporting": 1_198,
+    "agent/state": 676,
+    "agent/switching": 1_167,
+    "compute_registry": 3_462,
+    "computectl": 5_106,
+    "driverkit": 1_892,
     "drivers": 2_376,
     "drivers/libvirt": 5_424,
-    "reportclient": 7_601,
+    "reportclient": 7_317,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30
 """So many lines fewer are not yet a lower number."""
-QUIET, CHANGED = "24 files and 108 functions", "30 files and 210 functions"
+QUIET, CHANGED = "18 files and 82 functions", "29 files and 187 functions"
 """What a quiet period passes, and one with one changed inventory."""
-SWITCH = "12 files and 47 functions"
+SWITCH = "12 files and 41 functions"
 """What disabling a root passes whose view is certain."""
 
 
