@@ -278,7 +278,9 @@ class Tracker:
             self.ledger = ledger  # claim nothing in Placement that is not on disk
             decision = self._decide(api, api.now, disabled, repeats_only=True)
         try:
-            deleted = [each.uuid for each in decision.plan if isinstance(each, DeleteProvider)]
+            deleted = [
+                each.uuid for each in decision.plan.operations if isinstance(each, DeleteProvider)
+            ]
             providers, ledger = before.providers, self.ledger
             foreign = {uuid: ledger.foreign_classes(providers[uuid]) for uuid in deleted}
             outcome = self.root.write(decision.plan, api, stop=stop, foreign=foreign)
@@ -430,7 +432,8 @@ class Tracker:
             took={name: time for driver in self.drivers for name, time in driver.took().items()},
             reshape_pending=collected.reshape_pending,
         )
-        return report.with_error(outcome.stopped_by or self.root.schedule.unreachable)
+        error = outcome.stopped_by or self.root.schedule.unreachable
+        return report if error is None else report.with_error(error)
 
     def conditions(
         self, decision: "Decision", failed: Mapping[str, BaseException]
