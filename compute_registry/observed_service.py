@@ -84,14 +84,14 @@ class ObservedService:
     def placement(self) -> Agreement:
         """Whether Placement agrees with the record."""
         roots = len(self.record.roots)
+        if self.absent:
+            return Agreement.ABSENT
         if self.record.attached:
             return Agreement.ATTACHED
         if not roots:
             return Agreement.NO_ROOT
         if self.with_trait is None:
             return Agreement.NOT_READ
-        if self.absent:
-            return Agreement.ABSENT
         agrees = self.with_trait == (roots if self.record.disabled else 0)
         return Agreement.AGREES if agrees else Agreement.DIFFERS
 
@@ -230,7 +230,10 @@ class ObservedService:
         """The next step for a host that died; on one that still runs, retire needs no name."""
         host = self.record.host
         force = "" if self.record.forced_down else f"computectl service force-down {host}, "
-        steps = f"{force}computectl retire {host}, computectl service delete {host}"
+        retire = f"computectl retire {host}"
+        if self.record.attached:
+            retire = "delete its compute service in Nova"
+        steps = f"{force}{retire}, computectl service delete {host}"
         return f"if it died for good: {steps}"
 
 

@@ -130,12 +130,12 @@ class ShowTree(DrawnOrListed[Trees]):
             return Trees(tuple(_of_this_host(session, api, afresh=options.afresh)))
         listed = find_provider(options.provider, api)
         root, uuid = listed["root_provider_uuid"], listed["uuid"]
-        seen = read_tree(root, api, marked=None if uuid == root else uuid)
-        if seen is None:
+        observed = read_tree(root, api, marked=None if uuid == root else uuid)
+        if observed is None:
             raise CommandError(
                 f"{options.provider} has just been removed from Placement", "try again", PROBLEMS
             )
-        return Trees((seen,))
+        return Trees((observed,))
 
     def draw(self, answer: Trees, screen: Screen, options: argparse.Namespace) -> Iterator[str]:
         if options.dot:
@@ -145,20 +145,22 @@ class ShowTree(DrawnOrListed[Trees]):
         if answer.fleet is not None:
             yield draw_fleet(answer, screen)
             return
-        for seen in answer.seen:
-            if seen is not answer.seen[0]:
+        for observed in answer.observed:
+            if observed is not answer.observed[0]:
                 yield ""
-            for condition in drains(seen.snapshot, seen.usage.draining, seen.usage.since):
+            for condition in drains(
+                observed.snapshot, observed.usage.draining, observed.usage.since
+            ):
                 yield folded(f"{condition.aged(time.time())}; {condition.next_step}", screen.width)
-            yield draw_tree(seen.snapshot, seen.root, usage=seen.usage, screen=screen)
+            yield draw_tree(observed.snapshot, observed.root, usage=observed.usage, screen=screen)
 
     def table(self, answer: Trees) -> Table:
         shown: dict[str, tuple[Provider, ObservedTree]] = {}
-        for seen in answer.seen:
-            every = seen.snapshot.providers.values()
-            in_order = sorted(every, key=lambda it: (it.uuid != seen.root, it.name))
+        for observed in answer.observed:
+            every = observed.snapshot.providers.values()
+            in_order = sorted(every, key=lambda it: (it.uuid != observed.root, it.name))
             for provider in Snapshot.build(in_order).walk():
-                shown.setdefault(provider.uuid, (provider, seen))
+                shown.setdefault(provider.uuid, (provider, observed))
         return COLUMNS, [
             Row(provider, tree, resource_class)
             for provider, tree in shown.values()

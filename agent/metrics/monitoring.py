@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from agent import version
 from agent.loop import Loop
-from agent.metrics.exposition import BUCKETS, Exposition, Rows, gauge
+from agent.metrics.exposition import BUCKETS, Exposition, gauge
 from agent.nodes.nodes import Nodes
 from agent.reporting.changes import kind
 from agent.reporting.condition import DISK, PART, WRITE, Severity, texts_of
@@ -118,30 +118,18 @@ class Numbers:
             self.driver_failures.labels(driver, method).inc()
 
 
-_OF_A_NODE: Mapping[str, tuple[str, Callable[[NodeStatus], float | None]]] = {
-    "node_ok": (
-        "1 if Placement has everything that the node's drivers reported, else 0.",
-        lambda node: float(node.ok),
-    ),
-    "last_success_timestamp_seconds": (
-        "Time of the last period in which the node was fully reported.",
-        lambda node: node.last_ok,
-    ),
-    "reshapes_pending": ("Drivers with a pending reshape.", lambda node: len(node.reshape_pending)),
+_NUMBERS_OF_CONDITIONS = {
     "draining": (
+        Severity.INFO,
         "Providers and inventories to be removed, which guests still use.",
-        lambda node: len(texts_of(node.conditions, Severity.INFO)),
     ),
-    "conditions": (
-        "Conditions that need an operator.",
-        lambda node: len(texts_of(node.conditions, Severity.ERROR)),
-    ),
+    "conditions": (Severity.ERROR, "Conditions that need an operator."),
     "degraded_parts": (
+        Severity.DEGRADED,
         "Parts of the host that are ill, or that a driver can't read.",
-        lambda node: len(texts_of(node.conditions, Severity.DEGRADED)),
     ),
 }
-"""Gauges of a node, with their texts and the functions that take the value from its status."""
+"""Gauges that count a node's conditions of one severity."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,48 +143,46 @@ class Facts(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the gauges; called in the thread of the request."""
         status = self.status() or AgentStatus("", 0, None, 0.0, None, ())
-        disabled = None if status.service.disabled is None else float(status.service.disabled)
-        for name, text, number in (
-            ("interval_seconds", "Seconds between two periods.", status.interval),
-            ("disabled", "1 if this host is disabled: it takes no new guests.", disabled),
-            (
-                "loop_queue_length",
-                "Jobs that wait for the agent's main loop.",
-                self.loop.commands.qsize(),
-            ),
-        ):
-            yield _gauge(name, text, [((), number)])
-        yield _gauge("build_info", "The agent's version.", [((version(),), 1)], "version")
-        passed = [((name,), float(not text)) for name, text in status.checks.items()]
+        disabled, jobs = status.service.disabled, self.loop.commands.qsize()
+        yield _gauge("interval_seconds", "Seconds between two periods.", {"": status.interval})
+        text = "1 if this host is disabled: it takes no new guests."
+        yield _gauge("disabled", text, {"": disabled})
+        yield _gauge("loop_queue_length", "Jobs that wait for the agent's main loop.", {"": jobs})
+        yield _gauge("build_info", "The agent's version.", {version(): 1}, "version")
+        passed = {name: not text for name, text in status.checks.items()}
         yield _gauge("check_ok", "1 if the check of /readyz passes, else 0.", passed, "check")
-        for name, (text, value) in _OF_A_NODE.items():
-            yield _gauge(name, text, [((it.node,), value(it)) for it in status.nodes], "node")
+        text = "Seconds of the last read of a driver's source, such as a libvirt call."
         took = {name: seconds for node in status.nodes for name, seconds in node.took.items()}
-        yield _gauge(
-            "source_seconds",
-            "Seconds of the last read of a driver's source, such as a libvirt call.",
-            [((name,), seconds) for name, seconds in took.items()],
-            "source",
-        )
-        trackers = [((each.node,), each) for each in list(self.nodes.trackers.values())]
-        yield _gauge(
-            "providers",
-            "Providers in the node's tree, and sharing providers.",
-            [(label, len(tracker.view.snapshot)) for label, tracker in trackers],
-            "node",
-        )
+        yield _gauge("source_seconds", text, took, "source")
+        yield from _of_nodes(status.nodes)
+        trackers = list(self.nodes.trackers.values())
+        text = "Providers in the node's tree, and sharing providers."
+        providers = {each.node: len(each.view.snapshot) for each in trackers}
+        yield _gauge("providers", text, providers, "node")
+        text = "Time when the node's tree was last compared with Placement."
         epoch = time.time() - time.monotonic()
-        verified = [(label, tracker.root.schedule.verified_at) for label, tracker in trackers]
-        yield _gauge(
-            "last_verification_timestamp_seconds",
-            "Time when the node's tree was last compared with Placement.",
-            [(label, None if at is None else epoch + at) for label, at in verified],
-            "node",
-        )
+        verified = {each.node: each.root.schedule.verified_at for each in trackers}
+        times = {node: None if at is None else epoch + at for node, at in verified.items()}
+        yield _gauge("last_verification_timestamp_seconds", text, times, "node")
 
 
-def _gauge(name: str, text: str, rows: Rows, *labels: str) -> Metric:
-    return gauge(f"{PREFIX}_{name}", text, labels, rows)
+def _of_nodes(nodes: Sequence[NodeStatus]) -> Iterator[Metric]:
+    text = "1 if Placement has everything that the node's drivers reported, else 0."
+    yield _gauge("node_ok", text, {it.node: it.ok for it in nodes}, "node")
+    text = "Time of the last period in which the node was fully reported."
+    last = {it.node: it.last_ok for it in nodes}
+    yield _gauge("last_success_timestamp_seconds", text, last, "node")
+    pending = {it.node: len(it.reshape_pending) for it in nodes}
+    yield _gauge("reshapes_pending", "Drivers with a pending reshape.", pending, "node")
+    for name, (severity, text) in _NUMBERS_OF_CONDITIONS.items():
+        numbers = {it.node: len(texts_of(it.conditions, severity)) for it in nodes}
+        yield _gauge(name, text, numbers, "node")
+
+
+def _gauge(name: str, text: str, numbers: Mapping[str, float | None], label: str = "") -> Metric:
+    """Return a gauge: its numbers by the value of its label; ``""`` for one without a label."""
+    rows = (((value,) if label else (), number) for value, number in numbers.items())
+    return gauge(f"{PREFIX}_{name}", text, [label] if label else [], rows)
 
 
 @dataclass(frozen=True, slots=True)

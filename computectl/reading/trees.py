@@ -37,7 +37,7 @@ class Fleet:
 class Trees:
     """Trees that a command shows; ``fleet`` is there if all trees were asked for."""
 
-    seen: tuple[ObservedTree, ...]
+    observed: tuple[ObservedTree, ...]
     fleet: Fleet | None = None
 
     def together(self) -> tuple[Snapshot, Usage]:
@@ -47,14 +47,14 @@ class Trees:
         usages: dict[str, Mapping[str, int]] = {}
         consumers: dict[str, int] = {}
         generations: dict[str, int] = {}
-        for seen in self.seen:
-            for provider in seen.snapshot.walk():
-                own = seen.snapshot.root_of(provider.uuid) == seen.root
+        for observed in self.observed:
+            for provider in observed.snapshot.walk():
+                own = observed.snapshot.root_of(provider.uuid) == observed.root
                 (members if own else lone).setdefault(provider.uuid, provider)
-            usages |= seen.usage.usages or {}
-            consumers |= seen.usage.consumers
-            generations |= seen.usage.generations
-        marked = next((tree.usage.marked for tree in self.seen if tree.usage.marked), None)
+            usages |= observed.usage.usages or {}
+            consumers |= observed.usage.consumers
+            generations |= observed.usage.generations
+        marked = next((tree.usage.marked for tree in self.observed if tree.usage.marked), None)
         snapshot = Snapshot.build({**lone, **members}.values())
         return snapshot, Usage(usages, consumers, generations, marked)
 
@@ -151,11 +151,11 @@ def read_trees(
     matching.sort(key=lambda root: natural_key(root["name"]))
     wanted = matching[:limit]
     chosen = _affordable(wanted, most_calls, once)
-    seen = []
+    observed = []
     for number, root in enumerate(chosen, 1):
         progress(f"tree {number} of {len(chosen)}, {once.calls} calls so far")
         tree = read_tree(root["uuid"], once)
-        seen += [tree] if tree is not None else []
+        observed += [tree] if tree is not None else []
     progress("")
     left_out = []
     if beyond := len(matching) - len(wanted):
@@ -167,7 +167,7 @@ def read_trees(
         left_out.append(f"{dear} trees would take too many calls; --most-calls allows more")
     if many:
         left_out.append("only trees of hosts (COMPUTE_NODE) were searched: too many other trees")
-    return Trees(tuple(seen), Fleet(once.calls, tuple(left_out)))
+    return Trees(tuple(observed), Fleet(once.calls, tuple(left_out)))
 
 
 def _affordable(wanted: list[Listed], most_calls: int, once: "CachedReads") -> list[Listed]:

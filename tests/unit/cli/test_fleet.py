@@ -40,7 +40,7 @@ class ManyHosts:
 def test_of_ten_thousand_hosts_only_those_are_read_that_are_shown() -> None:
     api = ManyHosts(10_000)
     trees = read_trees(api, "host12*", limit=5)
-    names = [seen.snapshot.providers[seen.root].name for seen in trees.seen]
+    names = [observed.snapshot.providers[observed.root].name for observed in trees.observed]
     assert names == ["host12", "host120", "host121", "host122", "host123"]
     assert trees.fleet is not None
     assert trees.fleet.calls == len(api.paths) == 1 + 5 * 4
@@ -61,7 +61,7 @@ def test_calls_are_bounded_before_they_are_made() -> None:
     trees = read_trees(api, limit=40, most_calls=100)
     assert len(api.paths) <= 100
     assert trees.fleet is not None
-    dear = 40 - len(trees.seen)
+    dear = 40 - len(trees.observed)
     assert dear > 0
     assert trees.fleet.left_out[0].startswith(f"{dear} trees would take too many calls")
 

@@ -13,7 +13,13 @@ from agent.registry.record import ServiceRecord
 from agent.reporting.condition import Condition, Severity
 from compute_registry.control import Control
 from compute_registry.observed_placement import PlacementRoots
-from compute_registry.observed_service import GROUPS, HEALTHY, ObservedService, observed_services
+from compute_registry.observed_service import (
+    ABSENT,
+    GROUPS,
+    HEALTHY,
+    ObservedService,
+    observed_services,
+)
 from compute_registry.page.trees import PlacementReads
 from compute_registry.web import registry_app
 from computectl.auditing.checks import REPORTING, STATUS
@@ -152,6 +158,15 @@ def test_a_record_in_attach_mode_has_a_next_step_too() -> None:
     [condition] = service.conditions
     assert (condition.severity, service.attention) == (Severity.INFO, HEALTHY)
     assert "openstack compute service set --disable host1 nova-compute" in condition.next_step
+
+
+def test_a_root_of_nova_that_is_missing_is_found_in_attach_mode_too() -> None:
+    the = record(attached=True, roots=(ROOT,), silent_for=7200.0)
+    roots = PlacementRoots().read(FakePlacement())
+    [silent, attached, absent] = observed_services([the], DOWN_AFTER, roots)[0].conditions
+    assert (silent.severity, attached.severity) == (Severity.ERROR, Severity.INFO)
+    assert absent.severity is Severity.WARNING and absent.kind == ABSENT
+    assert "delete its compute service in Nova, computectl service delete" in silent.next_step
 
 
 def test_a_root_under_another_uuid_is_named() -> None:
