@@ -268,8 +268,8 @@ class Tracker:
             self.ledger = ledger  # claim nothing in Placement that is not on disk
             decision = self._decide(api, api.now, disabled, repeats_only=True)
         try:
-            deleted = [each.uuid for each in decision.plan if isinstance(each, DeleteProvider)]
-            providers, ledger = before.providers, self.ledger
+            planned, providers, ledger = decision.plan.operations, before.providers, self.ledger
+            deleted = [each.uuid for each in planned if isinstance(each, DeleteProvider)]
             foreign = {uuid: ledger.foreign_classes(providers[uuid]) for uuid in deleted}
             outcome = self.root.write(decision.plan, api, stop=stop, foreign=foreign)
         finally:  # also after a conflict, or if the details of an error could not be read
@@ -351,7 +351,7 @@ class Tracker:
             in_use = used_providers(collected.allocations or {})
             plan = diff(view.snapshot, reconciled.desired, moved, names=view.names, in_use=in_use)
             kept = (DeleteProvider(uuid, why) for uuid, why in reconciled.kept.items())
-            operations, problems = (*plan, *kept), (*plan.problems, *reconciled.problems)
+            operations, problems = (*plan.operations, *kept), (*plan.problems, *reconciled.problems)
             plan = replace(plan, operations=operations, problems=problems)
             theirs = None if policy.owns_root else self.uuid
             ledger = reconciled.ledger.with_removed_since(ledger, view, theirs)
