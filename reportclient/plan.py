@@ -347,10 +347,8 @@ def _sendable(
     if bad and inventory != current:
         texts.append(f"{'; '.join(bad)}; its inventory is not changed")
     problems += [Problem(uuid, name, text, wrong=True) for text in texts]
-    absent = {
-        *(f"trait {trait}" for trait in after.traits & names.absent_traits),
-        *(f"resource class {it}" for it in names.absent_classes & after.inventory.keys()),
-    }
+    absent = {f"trait {trait}" for trait in after.traits & names.absent_traits}
+    absent |= {f"resource class {it}" for it in names.absent_classes & after.inventory.keys()}
     texts = [f"{unknown} is unknown to this Placement; left out" for unknown in sorted(absent)]
     problems += [Problem(uuid, name, text) for text in texts]
     traits = frozenset(trait for trait, text in wrong.items() if text is None)
