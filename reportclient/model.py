@@ -70,11 +70,8 @@ class Inventory:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields that are set, as a new dict."""
-        return {
-            name: value
-            for name, value in zip(INVENTORY_FIELDS, _VALUES(self), strict=True)
-            if value is not None
-        }
+        values = zip(INVENTORY_FIELDS, _VALUES(self), strict=True)
+        return {name: value for name, value in values if value is not None}
 
     def with_defaults(self, current: "Inventory | None") -> "Inventory":
         """Return this record with unset fields taken from ``current``, else Placement's defaults.

@@ -310,7 +310,7 @@ def diff(  # noqa: PLR0913  the result depends on each of them
     operations: tuple[Operation, ...] = (
         *map(EnsureTrait, sorted(filter(is_custom, used_traits - names.traits))),
         *map(EnsureClass, sorted(filter(is_custom, used_classes - names.classes))),
-        *placements(old, {each.uuid: each for each in new.parents_first(placed)}, gone),
+        *(placements(old, new.parents_first(placed), gone) if placed else ()),
         *(() if allocations is None else _reshape(old, inventories, allocations, gone, used)),
         *(DeleteProvider(it.uuid, by_owner=old.root_of(it.uuid) == owned) for it in deleted),
         *traits,
@@ -347,10 +347,8 @@ def _sendable(
     if bad and inventory != current:
         texts.append(f"{'; '.join(bad)}; its inventory is not changed")
     problems += [Problem(uuid, name, text, wrong=True) for text in texts]
-    absent = {
-        *(f"trait {trait}" for trait in after.traits & names.absent_traits),
-        *(f"resource class {it}" for it in names.absent_classes & after.inventory.keys()),
-    }
+    absent = {f"trait {trait}" for trait in after.traits & names.absent_traits}
+    absent |= {f"resource class {it}" for it in names.absent_classes & after.inventory.keys()}
     texts = [f"{unknown} is unknown to this Placement; left out" for unknown in sorted(absent)]
     problems += [Problem(uuid, name, text) for text in texts]
     traits = frozenset(trait for trait, text in wrong.items() if text is None)
@@ -378,9 +376,9 @@ def _reshape(
 
 
 def placements(
-    old: Snapshot, wanted: Mapping[str, Provider], gone: set[str]
+    old: Snapshot, placed: Iterable[Provider], gone: set[str]
 ) -> Iterator[CreateProvider | UpdateProvider]:
-    """Yield creates, renames and moves that turn ``old`` into ``wanted``, each valid when sent.
+    """Yield creates, renames and moves that turn ``old`` into ``placed``, each valid when sent.
 
     Parents come before children.  A provider that holds a name which another one needs is
     renamed first.  If names are exchanged in a cycle, or the holder can't be placed yet, the
@@ -388,14 +386,15 @@ def placements(
     it may be in use.  Names that differ only in the case of letters count as the same: in a MariaDB
     they are.
 
-    ``wanted`` has the new, renamed and moved providers by UUID, parents first.  ``gone`` are the
-    UUIDs of providers that are deleted afterwards.
+    ``placed`` are the new, renamed and moved providers, parents first.  ``gone`` are the UUIDs of
+    providers that are deleted afterwards.
     """
+    wanted = {each.uuid: each for each in placed}
     changing = [old.providers[uuid] for uuid in (*gone, *wanted) if uuid in old]
     holders = {provider.name.casefold(): provider for provider in changing}
-    placed, freed = set[str](), set[str]()  # freed: those that have given up their name in old
+    done, freed = set[str](), set[str]()  # freed: those that have given up their name in old
     for uuid in wanted:
-        chain, last = [] if uuid in placed else [uuid], uuid
+        chain, last = [] if uuid in done else [uuid], uuid
         while chain:
             name = wanted[last].name
             holder = old.named(name) or holders.get(name.casefold())
@@ -413,7 +412,7 @@ def placements(
             yield UpdateProvider(holder.uuid, name, holder.parent_uuid, old_name=holder.name)
             break
         for member in reversed(chain):
-            placed.add(member)
+            done.add(member)
             after, before = wanted[member], old.get(member)
             if before is None:
                 yield CreateProvider(member, after.name, after.parent_uuid)

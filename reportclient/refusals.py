@@ -126,7 +126,7 @@ class Refusals:
 
     def acknowledged(self, operation: Operation) -> None:
         """Forget an operation that was done, and that Placement failed at all of a plan."""
-        if self.earlier(operation) is not None:
+        if self.by_subject and self.earlier(operation) is not None:
             del self.by_subject[subject_of(operation)]
         self.faulty_until = -inf
 

@@ -278,7 +278,7 @@ class Root:
         # After a conflict inventories are written one by one, so that only one meets it again.
         chunk = self.bulk.chunk if api.tries == 1 else 0
         bulk = with_bulk_writes(replace(plan, operations=tuple(first)), chunk, self.bulk.least)
-        sent = replace(plan, operations=(*bulk, *late))
+        sent = replace(plan, operations=(*bulk.operations, *late))
         outcome = self.send(sent, api, stop=stop, blocked=blocked)
         stopped_by = outcome.stopped_by
         if refusals.by_subject:

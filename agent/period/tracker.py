@@ -613,7 +613,7 @@ class Cycle:
         plan = diff(view.snapshot, desired, moved, names=view.names, in_use=in_use)
         kept = (DeleteProvider(uuid, why) for uuid, why in result.kept.items())
         problems = (*plan.problems, *result.problems, *problems)
-        plan = replace(plan, operations=(*plan, *kept), problems=problems)
+        plan = replace(plan, operations=(*plan.operations, *kept), problems=problems)
         theirs = None if policy.owns_root else policy.root
         after = result.ledger.with_removed_since(ledger, view, theirs)
         return Decision(plan, after, result.absences, matched)
