@@ -808,6 +808,8 @@ def test_a_lost_hypervisor_disables_and_its_return_enables(world) -> None:
     world.beat()
     assert world.registry.record.is_auto
     world.tell(None, 4)
+    world.status.period_done([], None)
+    world.step()
     assert world.placement, "it has to stay for a while"
     world.step(2)
     assert not world.placement
