@@ -83,7 +83,7 @@ class SourceClaims:
 
     ``last``: its last claims, of an earlier tree.  ``claims``: those on the providers that it has
     edited now, its last ones included.  ``absent``: traits and aggregates that it removed by name.
-    ``placed``: providers that it created, renamed or moved; ``inventoried``: of which it set the
+    ``placed``: providers that it created, renamed or moved; ``sets_inventory``: of which it set the
     inventory; ``adopted``: that it took over; ``missing``: that it removed since it does not find
     them now.
     """
@@ -92,7 +92,7 @@ class SourceClaims:
     claims: dict[str, Claims] = field(default_factory=dict)
     absent: dict[str, Claims] = field(default_factory=dict)
     placed: set[str] = field(default_factory=set)
-    inventoried: set[str] = field(default_factory=set)
+    sets_inventory: set[str] = field(default_factory=set)
     adopted: set[str] = field(default_factory=set)
     missing: set[str] = field(default_factory=set)
     unanswered: bool = False
@@ -114,7 +114,7 @@ class SourceClaims:
 
     def classes_set(self, uuid: str) -> Names:
         """Return the classes that the source has set now, be they as they were."""
-        return self.on(uuid).classes if uuid in self.inventoried else NOTHING
+        return self.on(uuid).classes if uuid in self.sets_inventory else NOTHING
 
     def place(self, uuid: str) -> None:
         """Claim a provider, with its name and parent."""
@@ -132,7 +132,7 @@ class SourceClaims:
 
 def classes_set(claims: Mapping[str, SourceClaims]) -> set[tuple[str, str]]:
     """Return the classes that any source has set now, as UUID of the provider and class."""
-    pairs = ((each, uuid) for each in claims.values() for uuid in each.inventoried)
+    pairs = ((each, uuid) for each in claims.values() for uuid in each.sets_inventory)
     return {(uuid, name) for each, uuid in pairs for name in each.classes_set(uuid)}
 
 
@@ -376,10 +376,12 @@ class ProviderTree:
             else:
                 self.move(name, parent)
                 listed.add(self._find(name).uuid)
-        left, own = reversed(self.get_provider_uuids()), self.get_own_uuids() - listed
-        known = (self._find(uuid) for uuid in left if uuid in own)
-        gone = [it.uuid for it in known if it.parent_uuid is not None or (sharing and it.shares)]
-        for uuid in gone:
+        leaves_first, own = reversed(self.get_provider_uuids()), self.get_own_uuids() - listed
+        known = (self._find(uuid) for uuid in leaves_first if uuid in own)
+        unlisted = [
+            it.uuid for it in known if it.parent_uuid is not None or (sharing and it.shares)
+        ]
+        for uuid in unlisted:
             self.remove(uuid, missing=True)
 
     def adopt(self, name_or_uuid: str) -> None:
@@ -542,7 +544,7 @@ class ProviderTree:
         if changed:
             new = read_inventory(whole, provider.name)
             self._changed[provider.uuid] = replace(provider, inventory=new)
-        self._own.inventoried.add(provider.uuid)
+        self._own.sets_inventory.add(provider.uuid)
         self._own.claim(provider.uuid, provider=True, classes=plain_strs(inventory))
         return changed
 

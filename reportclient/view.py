@@ -57,8 +57,8 @@ def still_drained(drained: Drained, provider: Callable[[str], Provider | None]) 
         found = provider(uuid)
         records = {} if found is None else found.inventory
         full = {name for name, each in records.items() if each.reserved == each.total}
-        if left := {name: amount for name, amount in before.items() if name in full}:
-            entries[uuid] = left
+        if kept := {name: amount for name, amount in before.items() if name in full}:
+            entries[uuid] = kept
     return entries
 
 
@@ -104,8 +104,8 @@ class View:
         for uuid, before in self.drained.items():
             if (provider := desired.get(uuid)) is not None:
                 now = self.snapshot.providers[uuid].inventory
-                left = provider.inventory.keys() & before.keys()
-                kept = {name: now[name] for name in left if (uuid, name) not in opened}
+                drained = provider.inventory.keys() & before.keys()
+                kept = {name: now[name] for name in drained if (uuid, name) not in opened}
                 changes[uuid] = replace(provider, inventory={**provider.inventory, **kept})
         return desired.with_changes(changes)
 

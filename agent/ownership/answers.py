@@ -135,9 +135,9 @@ def driver_answer(
         reported = dict[str, Reported]()
         for uuid in {**edited.claims, **edited.last}:
             provider, claims = tree.provider(uuid), edited.on(uuid)
-            if uuid in ledger.leaving and uuid not in edited.placed | edited.inventoried:
+            if uuid in ledger.leaving and uuid not in edited.placed | edited.sets_inventory:
                 claims = claims._replace(provider=False)
-            if uuid in drained and uuid not in edited.inventoried:
+            if uuid in drained and uuid not in edited.sets_inventory:
                 claims = claims._replace(classes=claims.classes - drained[uuid].keys())
             if provider is not None and (claims := claims.within(provider)) != NONE:
                 reported[uuid] = Reported(claims, provider)
@@ -146,7 +146,7 @@ def driver_answer(
                 owner,
                 reported,
                 removed=NOTHING if source else removed,
-                sets_inventory=frozenset(edited.inventoried),
+                sets_inventory=frozenset(edited.sets_inventory),
                 adopted=frozenset(edited.adopted),
                 missing=frozenset(edited.missing),
                 absent=dict(edited.absent),

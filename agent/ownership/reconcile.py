@@ -535,10 +535,10 @@ def _next_rows(
     for owner, held in facts.rows.items():
         if owner in inputs.unanswered:
             # What a driver here reports is nova-compute's no more.
-            left = held.without(still_claimed) if owner == NOVA_COMPUTE else held
+            released = held.without(still_claimed) if owner == NOVA_COMPUTE else held
         else:
-            left = (held if is_missed else held.within(facts.before)).without(still_claimed)
-        now[owner] = now.get(owner, NONE).joined(left)
+            released = (held if is_missed else held.within(facts.before)).without(still_claimed)
+        now[owner] = now.get(owner, NONE).joined(released)
     now.pop(OWN_UUID, None)  # follows from the UUID in each period anew
     return {owner: held for owner, held in now.items() if held != NONE}
 

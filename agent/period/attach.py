@@ -171,9 +171,9 @@ class AttachedRoot(OwnRoot):
     ) -> Answers:
         """Add only that COMPUTE_MANAGED_PCI_DEVICE is on no provider of this agent's own."""
         ledger = with_unrecorded_claims(ledger, observed, answers, policy)
-        ours = (uuid for uuid in ledger.claims if ledger.is_ours(uuid) and uuid in observed)
+        own_uuids = (uuid for uuid in ledger.claims if ledger.is_ours(uuid) and uuid in observed)
         absent = Claims(traits=frozenset({MANAGED_BY_NOVA}))
-        own = Answer(AGENT, absent=dict.fromkeys(ours, absent))
+        own = Answer(AGENT, absent=dict.fromkeys(own_uuids, absent))
         return answers.with_answer((own,), frozenset({AGENT, STATUS}))
 
     def overdue(self, observed: Snapshot, options: Options, now: float) -> frozenset[str] | None:

@@ -628,8 +628,8 @@ class Cycle:
             if name in second.errors:
                 return self.collect_without_reshape(second.errors[name], moving)
             if name in second.reshape_pending:
-                again = DriverError("raised ReshapeNeeded although the allocations were passed")
-                return self.collect_without_reshape(again, moving)
+                err = DriverError("raised ReshapeNeeded although the allocations were passed")
+                return self.collect_without_reshape(err, moving)
         return replace(second, moves=Moves(before, moved))
 
     def collect_without_reshape(self, err: BaseException, may_reshape: Container[str]) -> Collected:

@@ -88,11 +88,11 @@ class Document:
         except DAMAGE as err:
             why = f"it has no field {err}" if isinstance(err, KeyError) else str(err)
             raise Damaged(f"{self.path} is damaged: {why}") from err
-        ours = machine_id()
-        self.of_other_machine = "" not in (ours, written_on) and ours != written_on
+        machine = machine_id()
+        self.of_other_machine = "" not in (machine, written_on) and machine != written_on
         if no_copy and (self.of_other_machine or written_to != file):
             raise Damaged(f"{self.path} was copied, or restored from a backup")
-        self._on_disk = sealed(fields) if (written_on, written_to) == (ours, file) else None
+        self._on_disk = sealed(fields) if (written_on, written_to) == (machine, file) else None
         return parsed
 
     def save(self, fields: Mapping[str, Any]) -> None:
