@@ -150,10 +150,10 @@ class Nodes:
         self.provider_files.warn_unmatched(self.trackers, [*reports, *taken])
         return reports + (taken or self._check_vanished(now)) + awaited
 
-    def switch(self, now: float, *, disabled: bool, again: bool = False) -> list[Report]:
+    def switch(self, now: float, *, disabled: bool, retry: bool = False) -> list[Report]:
         """Set or remove COMPUTE_STATUS_DISABLED on every root.  Errors are in the reports.
 
-        ``again`` is true for a retry, for which no caller waits.  Before the driver has named its
+        ``retry`` is true for one, for which no caller waits.  Before the driver has named its
         nodes, the trait is set on the roots of earlier runs, so that a host can be disabled while
         its hypervisor is down.
         """
@@ -167,7 +167,7 @@ class Nodes:
         self.breaker.close()
 
         def switch(tracker: Tracker) -> Report:
-            return tracker.switch(now, disabled=disabled or tracker.node in self.lost, again=again)
+            return tracker.switch(now, disabled=disabled or tracker.node in self.lost, retry=retry)
 
         return taken + self._each(trackers, switch)
 

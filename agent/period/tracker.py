@@ -466,17 +466,17 @@ class Tracker:
 
     # -- the switch of the host
 
-    def switch(self, now: float, *, disabled: bool, again: bool = False) -> Report:
+    def switch(self, now: float, *, disabled: bool, retry: bool = False) -> Report:
         """Set or remove COMPUTE_STATUS_DISABLED on the root, and change nothing else.
 
         With a certain view it takes one call: a write, or a read if the trait seems right already.
         An uncertain view is read first; in attach mode nothing is sent.  No driver is called.  A
-        root that does not exist yet gets the trait in its first period.  With ``again``,
+        root that does not exist yet gets the trait in its first period.  With ``retry``,
         a retry that no caller waits for, an unreachable Placement is left to the next periods.
         """
         schedule = self.root.schedule
         unreachable = schedule.unreachable
-        if again and unreachable is not None and schedule.may_wait_for_period(now, self.root.times):
+        if retry and unreachable is not None and schedule.may_wait_for_period(now, self.root.times):
             return Report(self.node, occasion=Occasion.SWITCH).with_error(unreachable)
         report = self.attempt(now, lambda api: self._switch_once(api, now, disabled), urgent=True)
         return replace(report, occasion=Occasion.SWITCH)

@@ -270,18 +270,18 @@ class HostStatus:
         written.set_result([])
         return written
 
-    def _write_trait(self, *, again: bool = False) -> list[Report]:
+    def _write_trait(self, *, retry: bool = False) -> list[Report]:
         """Set or remove the trait, in the loop's thread; if that fails, retry after a pause.
 
-        It is random, so that hosts that failed together spread out.  ``again``: this is a retry.
+        The pause is random, so that hosts that failed together spread out.  ``retry``: this is one.
         """
         disabled = self.current.disabled
         if disabled is None:
             return []
-        reports = list(self.write(disabled, again))
+        reports = list(self.write(disabled, retry))
         self._note_written(reports)
         if self.waiting is not None:
-            longest = LATER_RETRY if again else FIRST_RETRY
+            longest = LATER_RETRY if retry else FIRST_RETRY
             self.loop.later(random.uniform(0, longest), self._retry)
         self.on_written(reports)
         return reports
@@ -298,4 +298,4 @@ class HostStatus:
 
     def _retry(self) -> None:
         if self.waiting is not None:
-            self._write_trait(again=True)
+            self._write_trait(retry=True)

@@ -169,7 +169,7 @@ def switching(
     status = HostStatus(
         status_document(settings.state_path),
         loop,
-        lambda disabled, again: nodes.switch(time.monotonic(), disabled=disabled, again=again),
+        lambda disabled, retry: nodes.switch(time.monotonic(), disabled=disabled, retry=retry),
         alone=settings.registry.access == "direct",
     )
     service = Service(settings.host, nodes, systemd, lambda: loop.stopping, status)

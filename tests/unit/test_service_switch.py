@@ -226,17 +226,17 @@ def test_retries_are_left_to_periods_that_come_soon(any_placement, period) -> No
     agent.period(disabled=False)
     tracker, away = agent.nodes.trackers[ROOT], Away()
     there, tracker.root.api = tracker.root.api, away
-    for again in (False, True):  # the second is at once: one answer may be lost
-        tracker.switch(agent.now, disabled=True, again=again)
+    for retry in (False, True):  # the second is at once: one answer may be lost
+        tracker.switch(agent.now, disabled=True, retry=retry)
     assert away.asked == 2
     for _ in range(30):
-        report = tracker.switch(agent.now + 59, disabled=True, again=True)
+        report = tracker.switch(agent.now + 59, disabled=True, retry=True)
         assert (report.node, report.occasion, report.ok) == (NODE, Occasion.SWITCH, False)
     assert away.asked == 2
     tracker.switch(agent.now + 1, disabled=True)
     assert away.asked == 3, "an operator wants it now"
     tracker.root.api = there
-    assert tracker.switch(agent.now + 200, disabled=True, again=True).ok, "no period has come"
+    assert tracker.switch(agent.now + 200, disabled=True, retry=True).ok, "no period has come"
 
 
 def test_whether_a_root_is_disabled_is_known_once_placement_was_read(agent, any_placement) -> None:
