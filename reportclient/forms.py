@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from functools import cache, partial
+from functools import cache
 from math import inf, isfinite
 from reprlib import repr as shortened
 from typing import Any, TypeVar
@@ -74,8 +74,9 @@ def number(value: Any, least: float = -inf) -> int:
     raise ValueError(f" is {shortened(value)}, not a whole number")
 
 
-count = partial(number, least=0)
-"""Check a whole number from 0 on."""
+def count(value: Any) -> int:
+    """Check a whole number from 0 on."""
+    return number(value, least=0)
 
 
 def inventory(value: Any) -> Inventory:
