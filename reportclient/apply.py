@@ -321,7 +321,7 @@ def _singly(operation: Operation) -> list[Operation]:
     return [SetInventory(uuid, inventory) for uuid, inventory in operation.inventories.items()]
 
 
-_GENERATION = partial(forms.field, key="resource_provider_generation", check=forms.COUNT)
+_GENERATION = partial(forms.field, key="resource_provider_generation", check=forms.count)
 
 
 def send(operation: Operation, generations: Mapping[str, int], api: API) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from functools import cache, partial
+from functools import cache
 from math import inf, isfinite
 from reprlib import repr as shortened
 from typing import Any, TypeVar
@@ -74,8 +74,9 @@ def number(value: Any, least: float = -inf) -> int:
     raise ValueError(f" is {shortened(value)}, not a whole number")
 
 
-COUNT = partial(number, least=0)
-"""Check a whole number from 0 on."""
+def count(value: Any) -> int:
+    """Check a whole number from 0 on."""
+    return number(value, least=0)
 
 
 def inventory(value: Any) -> Inventory:
@@ -156,11 +157,11 @@ def provider(value: Any) -> Mapping[str, Any]:
 OPTIONAL_TEXT = optional(text)
 UUID = matching("[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}", "a UUID")
 NAME = matching("[A-Z0-9_]{1,255}", "the name of a trait or resource class")
-TEXTS, NAMES, UUIDS, AMOUNTS = items(text), items(NAME), items(UUID), mapping(COUNT)
+TEXTS, NAMES, UUIDS, AMOUNTS = items(text), items(NAME), items(UUID), mapping(count)
 _PROVIDER = record(
     uuid=UUID,
     name=text,
-    generation=COUNT,
+    generation=count,
     parent_provider_uuid=optional(UUID),
     root_provider_uuid=optional(UUID),
 )
@@ -174,7 +175,7 @@ PARTS: Mapping[str, Check[Any]] = {
     "allocations": mapping(record(resources=AMOUNTS)),
 }
 """Checks of the parts of answers, by the key of each."""
-_OWNED = record(project_id=text, user_id=text, consumer_generation=COUNT)
+_OWNED = record(project_id=text, user_id=text, consumer_generation=count)
 
 
 def consumer_allocations(value: Any) -> dict[str, Any]:

@@ -283,7 +283,7 @@ def read_part(uuid: str, part: str, api: API) -> tuple[Any, int]:
 
     def parse(reply: Any) -> tuple[Any, int]:
         value = forms.field(reply, part, forms.PARTS[part])
-        generation = forms.field(reply, "resource_provider_generation", forms.COUNT)
+        generation = forms.field(reply, "resource_provider_generation", forms.count)
         return value if part == "inventories" else frozenset(value), generation
 
     path = f"/resource_providers/{uuid}/{part}"

@@ -21,7 +21,7 @@ FIRST_FILES = {"compute_id", "lost+found"}
 """Names that may be in the state directory before the agent's first start, besides hidden ones."""
 _NAME = re.compile(r"root-([0-9a-f-]{36})\.json")
 _KINDS = ("classes", "traits", "aggregates")
-_GENERATION = forms.optional(forms.COUNT)
+_GENERATION = forms.optional(forms.count)
 
 
 def root_path(state_path: Path, root: str) -> Path:
