@@ -12,26 +12,26 @@ WHOLE = ("computectl", "compute_registry", "driverkit", "reportclient")
 LINES = {
     "agent": 2_030,
     "agent/bus": 988,
-    "agent/metrics": 492,
+    "agent/metrics": 478,
     "agent/nodes": 851,
     "agent/ownership": 1_452,
-    "agent/period": 1_181,
+    "agent/period": 1_184,
     "agent/provider_config": 500,
     "agent/registry": 560,
     "agent/reporting": 1_198,
     "agent/state": 676,
     "agent/switching": 1_167,
-    "compute_registry": 3_462,
-    "computectl": 5_106,
+    "compute_registry": 3_465,
+    "computectl": 5_108,
     "driverkit": 1_892,
     "drivers": 2_376,
     "drivers/libvirt": 5_424,
-    "reportclient": 7_317,
+    "reportclient": 7_316,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30
 """So many lines fewer are not yet a lower number."""
-QUIET, CHANGED = "18 files and 82 functions", "29 files and 187 functions"
+QUIET, CHANGED = "16 files and 80 functions", "28 files and 183 functions"
 """What a quiet period passes, and one with one changed inventory."""
 SWITCH = "12 files and 41 functions"
 """What disabling a root passes whose view is certain."""
