@@ -119,6 +119,7 @@ def test_a_broker_that_hangs_at_the_start(agent, broker) -> None:
 def test_one_that_has_just_started_can_be_called_before_its_next_heartbeat(agent, broker) -> None:
     agent.options = options(broker.url, report_interval=50)
     reported(agent)
+    agent.until_logged("Serving RPC calls")
     agent.kill()
     agent.start()  # its status is known now: there is nothing else to tell the registry
     agent.until_logged("Serving RPC calls", times=2)

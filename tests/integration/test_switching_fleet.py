@@ -118,6 +118,7 @@ def test_after_a_quick_reboot_a_host_is_well_once_it_is_served(
     client.heartbeat(HeartbeatMessage("testhost", "the boot before", None, ()))
     agent.start()
     agent.until_logged("waiting up to")
+    agent.until_logged("Reporting host")  # status.json is there
     eventually(lambda: "nothing is written to" in str(status_of(agent)["nodes"]))
     assert status_of(agent)["service"]["rpc"] == "none" and not placement.uuids()
     database = FleetDatabase.from_url(url_in(registry.directory))

@@ -186,7 +186,7 @@ def test_the_library_needs_keystoneauth_and_tenacity_only_and_is_typed(
     (wheel,) = wheels.glob("reportclient-*.whl")
     environment.install(str(wheel))
     number, place = environment.run(tmp_path, "-c", ALL_BUT_TESTING).split()
-    assert int(number) > 30 and place.startswith(str(tmp_path / "alone"))
+    assert int(number) > 25 and place.startswith(str(tmp_path / "alone"))
     shutil.copy(REPOSITORY / "examples" / "client" / "accelerators.py", tmp_path)
     command = [sys.executable, "-m", "mypy", "--strict", "--python-executable", environment.python]
     checked = completed(*command, "accelerators.py", cwd=tmp_path)
