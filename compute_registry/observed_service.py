@@ -110,7 +110,7 @@ class ObservedService:
 
     @cached_property
     def conditions(self) -> Sequence[Condition]:
-        """What an operator may have to do something about: audit, page, lists and groups show it.
+        """Conditions that an operator may have to act on: audit, page, lists and groups show them.
 
         An error is what stops guests or misleads the scheduler; a warning is what an operator has
         caused, such as a disabled host that is down.

@@ -50,7 +50,7 @@ REGISTRY: list[cfg.Opt] = [
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """What compute-registry reads of [registry]; ``rest_port`` is 0 without REST."""
+    """Settings of [registry] that compute-registry reads; ``rest_port`` is 0 without REST."""
 
     down_after: float
     """Seconds without a heartbeat after which a service counts as down."""

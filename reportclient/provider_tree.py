@@ -79,7 +79,7 @@ NONE = Claims()
 
 @dataclass(slots=True)
 class SourceClaims:
-    """What one source, such as a driver, asserts by its edits of a tree; by provider UUID.
+    """Claims of one source, such as a driver, made by its edits of a tree; by provider UUID.
 
     ``last``: its last claims, of an earlier tree.  ``claims``: those on the providers that it has
     edited now, its last ones included.  ``absent``: traits and aggregates that it removed by name.
@@ -335,7 +335,8 @@ class ProviderTree:
         and :meth:`remove_traits` removes them.
         """
         provider = self._find(name_or_uuid, edit=True)
-        self._set_own_names("traits", provider, read_traits(traits, provider.name))
+        names = read_traits(traits, provider.name)
+        self._assert_names("traits", provider, names, names)
 
     def set_own_aggregates(self, name_or_uuid: str, aggregates: Iterable[str]) -> None:
         """Set the aggregates (UUIDs) that this driver or source asserts on a provider.
@@ -343,7 +344,8 @@ class ProviderTree:
         As with :meth:`set_own_traits`, those of others stay.
         """
         provider = self._find(name_or_uuid, edit=True)
-        self._set_own_names("aggregates", provider, read_aggregates(aggregates, provider.name))
+        names = read_aggregates(aggregates, provider.name)
+        self._assert_names("aggregates", provider, names, names)
 
     def get_own_uuids(self) -> frozenset[str]:
         """Return the UUIDs of the providers that this driver or source reported earlier.
@@ -611,9 +613,6 @@ class ProviderTree:
     def _add_names(self, kind: str, provider: Provider, names: Names) -> None:
         claimed: Names = getattr(self._own.on(provider.uuid), kind)
         self._assert_names(kind, provider, names, claimed | names)
-
-    def _set_own_names(self, kind: str, provider: Provider, names: Names) -> None:
-        self._assert_names(kind, provider, names, names)
 
     def _assert_names(self, kind: str, provider: Provider, names: Names, claimed: Names) -> None:
         uuid, before = provider.uuid, getattr(provider, kind)

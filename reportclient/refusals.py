@@ -276,11 +276,11 @@ class Refusals:
         self,
         snapshot: Snapshot,
         planned: Iterable[Operation],
-        foreign: Mapping[str, Collection[str]],
+        foreign: Callable[[Provider], Collection[str]] | None = None,
     ) -> Plan:
         """Return a plan that reserves all inventory that can't be removed yet.
 
-        ``foreign``: the classes that another client owns, by the provider's UUID, which stay.
+        ``foreign`` returns the classes of a provider that another client owns, which stay.
         ``planned`` are all operations of the period: a provider above one in use can't be
         deleted either.  Nothing is planned for what ``snapshot`` has reserved already, or what
         failed and waits now.  Any other drains that failed are forgotten.
@@ -294,7 +294,7 @@ class Refusals:
                 provider = snapshot.get(operation.uuid)
                 while provider is not None:
                     if provider.uuid == operation.uuid or provider.uuid in leaving:
-                        names = provider.inventory.keys() & foreign.get(provider.uuid, ())
+                        names = foreign(provider) if foreign is not None else ()
                         theirs = {name: provider.inventory[name] for name in names}
                         drains[provider.uuid] = _drain(provider, theirs)
                     provider = snapshot.get(provider.parent_uuid) if provider.parent_uuid else None

@@ -28,6 +28,7 @@ from reportclient.errors import (
     without_frames,
 )
 from reportclient.http import API
+from reportclient.model import Provider
 from reportclient.plan import CreateProvider, DeleteProvider, Operation, Plan, with_bulk_writes
 from reportclient.reader import (
     Listed,
@@ -248,15 +249,15 @@ class Root:
         api: Counting,
         *,
         stop: Callable[[], bool] = lambda: False,
-        foreign: Mapping[str, Collection[str]] = {},
+        foreign: Callable[[Provider], Collection[str]] | None = None,
     ) -> Outcome:
         """Send a plan without what has to wait; drain what can't be removed yet.
 
         Draining reserves all of an inventory that consumers still use.
 
         :param stop: called before each batch; if it returns true, the rest is not sent.
-        :param foreign: classes that are not to be drained, by the provider's UUID, for the
-            providers that may be deleted only as they were read.
+        :param foreign: returns the classes of a provider that are not to be drained.  With it,
+            providers are deleted only as they were read.
         :raises reportclient.errors.PlacementError: as :meth:`send`; what is to be deleted was
             changed.
         """
@@ -271,7 +272,7 @@ class Root:
             first, late = refusals.suppress(plan, self.view.snapshot)
             blocked = refusals.blocking()
         deleted = {each.uuid for each in (*first, *late) if isinstance(each, DeleteProvider)}
-        if not was_read and deleted & foreign.keys():
+        if not was_read and deleted and foreign is not None:
             self._refuse_changed(deleted, api)
         snapshot = self.view.snapshot
         first, late = (refusals.without_exceeded(part, snapshot, api) for part in (first, late))

@@ -278,11 +278,7 @@ class Tracker:
             self.ledger = ledger  # claim nothing in Placement that is not on disk
             decision = self._decide(api, api.now, disabled, repeats_only=True)
         try:
-            deleted = [
-                each.uuid for each in decision.plan.operations if isinstance(each, DeleteProvider)
-            ]
-            providers, ledger = before.providers, self.ledger
-            foreign = {uuid: ledger.foreign_classes(providers[uuid]) for uuid in deleted}
+            foreign = self.ledger.foreign_classes
             outcome = self.root.write(decision.plan, api, stop=stop, foreign=foreign)
         finally:  # also after a conflict, or if the details of an error could not be read
             root = self.view.snapshot.get(self.uuid)
@@ -540,7 +536,7 @@ class Collected:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is written in a period: ``ledger`` first, then ``plan``.
+    """The decision of a period: ``ledger`` is written first, then ``plan``.
 
     ``absences`` are those of the reconciliation; ``matched`` the keys of entries of provider files
     whose provider exists.

@@ -1,4 +1,4 @@
-"""What operations did, in words, for log and status; and what differs in a provider.  Pure."""
+"""Operations in words, for log and status, and the differences of two providers.  Pure."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping

@@ -1,9 +1,7 @@
 """Operations of a plan as sentences, each as the difference to what Placement has.  Pure."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from operator import itemgetter
-from typing import Any, assert_never
 
 from agent.reporting.changes import amount, amounts, differences, short_key
 from agent.reporting.trait_groups import folded
@@ -14,15 +12,6 @@ from reportclient.snapshot import Snapshot
 
 Names = Mapping[str, str]
 """Names of the providers after the plan, by UUID."""
-Change = (
-    ops.UpdateProvider
-    | ops.SetTraits
-    | ops.SetAggregates
-    | ops.SetInventory
-    | ops.SetInventories
-    | ops.Reshape
-)
-"""Operations that change a provider that is there."""
 
 
 def sentence(operation: ops.Operation, before: Snapshot, names: Names) -> str:
@@ -39,31 +28,13 @@ def sentence(operation: ops.Operation, before: Snapshot, names: Names) -> str:
         case ops.DeleteProvider(uuid):
             text = f"delete provider {name_of(uuid, before, names)} ({uuid})"
         case ops.Reshape(allocations=allocations):
-            texts = [_changed(*each, before, names) for each in _parts(operation)]
+            texts = _changes(operation, before, names)
             count = len(allocations)
             texts.append(f"the allocations of {count} consumer{'s' if count != 1 else ''}")
             text = f"reshape, all at once: {'; '.join(texts)}"
         case _:
-            text = "; ".join(_changed(*each, before, names) for each in _parts(operation))
+            text = "; ".join(_changes(operation, before, names))
     return plain(text)
-
-
-def _parts(operation: Change) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the UUID of each provider that the operation changes, with its new fields."""
-    match operation:
-        case ops.UpdateProvider(uuid, name, parent):
-            yield uuid, {"name": name, "parent_uuid": parent}
-        case ops.SetTraits(uuid, traits):
-            yield uuid, {"traits": traits}
-        case ops.SetAggregates(uuid, aggregates):
-            yield uuid, {"aggregates": aggregates}
-        case ops.SetInventory(uuid, inventory):
-            yield uuid, {"inventory": inventory}
-        case ops.SetInventories(inventories) | ops.Reshape(inventories):
-            for uuid, inventory in inventories.items():
-                yield uuid, {"inventory": inventory}
-        case _:
-            assert_never(operation)
 
 
 def name_of(uuid: str, before: Snapshot, names: Names) -> str:
@@ -75,19 +46,25 @@ def _had(uuid: str, before: Snapshot) -> Provider:
     return before.get(uuid) or Provider(uuid, uuid)
 
 
-def _changed(uuid: str, parts: dict[str, Any], before: Snapshot, names: Names) -> str:
-    """Return what becomes different in a provider with these new parts."""
-    had, name = _had(uuid, before), name_of(uuid, before, names)
+def _changes(operation: ops.Operation, before: Snapshot, names: Names) -> list[str]:
+    """Return what becomes different in each provider that the operation changes."""
+    edits = ops.edits_of(operation, lambda uuid: _had(uuid, before))
+    return [_changed(_had(uuid, before), new, before, names) for uuid, new in edits.items() if new]
+
+
+def _changed(had: Provider, becomes: Provider, before: Snapshot, names: Names) -> str:
+    """Return what becomes different in a provider."""
+    name = name_of(had.uuid, before, names)
     places, inventory = list[str](), list[tuple[str, str, str]]()
     sets: dict[tuple[str, str], list[str]] = {}
-    for (noun, part), (old, new) in differences(had, replace(had, **parts)).items():
+    for (noun, part), (old, new) in differences(had, becomes).items():
         verb = "add" if old is None else "remove" if new is None else "set"
         if noun == "name":
             places.append(f"rename provider {old} to {new}")
         elif noun == "parent":
             source = f"from below {name_of(old, before, names)}" if old else "from the top"
             target = f"to below {name_of(new, before, names)}" if new else "to the top"
-            places.append(f"move provider {parts['name']} {source} {target}")
+            places.append(f"move provider {becomes.name} {source} {target}")
         elif noun == "inventory":
             inventory.append((verb, part, ", ".join(_values(old, new))))
         else:

@@ -186,10 +186,7 @@ def _without_waiting(plan: ops.Plan, tracker: Tracker, api: API) -> ops.Plan:
         if not isinstance(each, ops.DeleteProvider)
         or not any(below.uuid in waiting for below in view.snapshot.walk(each.uuid))
     ]
-    deleted = [each.uuid for each in plan if isinstance(each, ops.DeleteProvider)]
-    providers, ledger = view.snapshot.providers, tracker.ledger
-    foreign = {uuid: ledger.foreign_classes(providers[uuid]) for uuid in deleted}
-    drains = refusals.drains(view.snapshot, plan, foreign)
+    drains = refusals.drains(view.snapshot, plan, tracker.ledger.foreign_classes)
     return replace(plan, operations=(*sent, *drains))
 
 

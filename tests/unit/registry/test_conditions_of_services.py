@@ -1,4 +1,4 @@
-"""What is wrong with a service: audit, page and ``computectl service list`` say the same."""
+"""Conditions of a service: audit, page and ``computectl service list`` say the same."""
 
 import argparse
 import html

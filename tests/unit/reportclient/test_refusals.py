@@ -162,7 +162,7 @@ HOST = Snapshot.build(
 def test_a_provider_in_use_is_reserved_whole_with_what_goes_above_it() -> None:
     refusals = refusing((DeleteProvider(BELOW), InUse("guests")))
     leaving = [DeleteProvider(BELOW), DeleteProvider(CARD)]
-    drains = {one.uuid: one for one in refusals.drains(HOST, leaving, {})}
+    drains = {one.uuid: one for one in refusals.drains(HOST, leaving)}
     assert drains.keys() == {BELOW, CARD}, "and not the root, which stays"
     assert {name: r.reserved for name, r in drains[BELOW].inventory.items()} == {
         "CUSTOM_A": 8,
@@ -174,7 +174,7 @@ def test_a_provider_in_use_is_reserved_whole_with_what_goes_above_it() -> None:
 
 def test_other_services_classes_on_it_are_left_as_they_are() -> None:
     refusals = refusing((DeleteProvider(BELOW), InUse("guests")))
-    (drain,) = refusals.drains(HOST, [DeleteProvider(BELOW)], {BELOW: {"CUSTOM_B"}})
+    (drain,) = refusals.drains(HOST, [DeleteProvider(BELOW)], lambda _: {"CUSTOM_B"})
     assert drain.inventory["CUSTOM_B"] == HOST.providers[BELOW].inventory["CUSTOM_B"]
     assert drain.drains == {"CUSTOM_A": 2}
 
@@ -182,7 +182,7 @@ def test_other_services_classes_on_it_are_left_as_they_are() -> None:
 def test_an_omitted_class_in_use_is_reserved_and_others_are_as_desired() -> None:
     wanted = {"CUSTOM_A": Inventory(3).with_defaults(None)}
     refusals = refusing((SetInventory(BELOW, wanted), InUse("guests")))
-    (drain,) = refusals.drains(HOST, [], {})
+    (drain,) = refusals.drains(HOST, [])
     assert drain.inventory["CUSTOM_A"] == wanted["CUSTOM_A"]
     assert (drain.inventory["CUSTOM_B"].reserved, drain.drains) == (8, {"CUSTOM_B": 0})
 
@@ -191,17 +191,17 @@ def test_what_is_drained_already_is_not_written_again() -> None:
     full = records(VGPU=8)
     there = HOST.with_changes({CARD: Provider(CARD, "card", ROOT, full)})
     refusals = refusing((DeleteProvider(CARD), InUse("guests")))
-    assert not list(refusals.drains(there, [DeleteProvider(CARD)], {}))
+    assert not list(refusals.drains(there, [DeleteProvider(CARD)]))
 
 
 def test_only_what_is_in_use_is_drained() -> None:
     refusals = refusing((DeleteProvider(CARD), Rejected("x")))
-    assert not list(refusals.drains(HOST, [DeleteProvider(CARD)], {}))
+    assert not list(refusals.drains(HOST, [DeleteProvider(CARD)]))
     assert not refusals.draining()
     gone, used = SetInventory("gone", {}), SetInventory(BELOW, {})
     for operation in (gone, used):
         refusals.add(operation, InUse("guests"))
-    assert [each.uuid for each in refusals.drains(HOST, [], {})] == [BELOW]
+    assert [each.uuid for each in refusals.drains(HOST, [])] == [BELOW]
 
 
 def test_each_cause_is_told_once() -> None:
