@@ -129,13 +129,13 @@ class Check:
 
         :raises DriverError: it can't start, or its nodes can't be used.
         """
-        said = f"driver {loaded.name} "
+        prefix = f"driver {loaded.name} "
         try:
             open_driver(loaded, host)
-            said = f"driver {loaded.name}: "
+            prefix = f"driver {loaded.name}: "
             return loaded.nodes() if first else []
         except DriverError as err:
-            raise type(err)(f"{said}{err}") from err
+            raise type(err)(f"{prefix}{err}") from err
         except (Exception, SystemExit) as err:
             what = f"driver {loaded.name} can't name its nodes: {error_text(err)}"
             raise DriverError(what) from err

@@ -70,7 +70,7 @@ def load_config(args: Sequence[str]) -> cfg.ConfigOpts:
     return conf
 
 
-def read_again(conf: cfg.ConfigOpts, args: Sequence[str]) -> None:
+def reload(conf: cfg.ConfigOpts, args: Sequence[str]) -> None:
     """Read the configuration files again and update the mutable options in ``conf``.
 
     oslo.config logs the options that changed, and those that changed and need a restart.

@@ -87,7 +87,7 @@ class Loop:
 
         ``period`` returns ``False`` if it failed.
         """
-        self.start_again(interval, first_in)
+        self.reschedule(interval, first_in)
         try:
             while (asked := self._wait()) is not None:
                 well = period() is not False
@@ -130,7 +130,7 @@ class Loop:
             self.commands.put(job)
         return job.done
 
-    def start_again(self, interval: float | None, first_in: float) -> None:
+    def reschedule(self, interval: float | None, first_in: float) -> None:
         """Run the next period after so many seconds, and further ones as usual.
 
         Only the loop's thread may call it.

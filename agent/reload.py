@@ -55,10 +55,10 @@ class Reload:
             except Exception:
                 LOG.exception("%s was not reloaded", subject)
         within = self.settings.spread(self.switching.heartbeat.hosts)
-        self.loop.start_again(self.settings.interval, random.uniform(0.0, within))
+        self.loop.reschedule(self.settings.interval, random.uniform(0.0, within))
 
     def _read_configuration(self) -> None:
-        config.read_again(self.conf, self.args)
+        config.reload(self.conf, self.args)
         now, before = config.settings(self.conf), self.settings
         self.status_file.interval = now.interval
         # Only rules of mutable options can have changed: oslo.config keeps the values of others.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from agent.nodes.nodes import Nodes
 from agent.placement import Endpoint
-from agent.reporting.condition import PLACEMENT, TRIES_AGAIN, Condition, Severity, summarized
+from agent.reporting.condition import PLACEMENT, RETRY_STEP, Condition, Severity, summarized
 from agent.reporting.condition_log import ConditionLog
 from agent.reporting.reports import Report
 from agent.reporting.systemd import Systemd
@@ -21,7 +21,7 @@ from reportclient.plain_text import error_text
 
 LOG = logging.getLogger("compute_agent.service")
 
-SILENCE = Condition("Placement does not answer", TRIES_AGAIN, kind=PLACEMENT)
+SILENCE = Condition("Placement does not answer", RETRY_STEP, kind=PLACEMENT)
 Listener = Callable[[Sequence[Report]], None]
 
 
@@ -103,7 +103,7 @@ class Service:
             self.systemd.feed()
             for loaded in self.nodes.drivers:
                 if loaded.opening.failed is not None:
-                    self._open_again(loaded)
+                    self._reopen(loaded)
             disabled = self.status.disabled if self.status is not None else None
             reports = self.nodes.period(self.clock(), disabled=disabled, stop=self.stop)
             self.notify_drivers(disabled)
@@ -118,7 +118,7 @@ class Service:
                 raise report.error
         return all(report.ok for report in reports)
 
-    def _open_again(self, loaded: LoadedDriver) -> None:
+    def _reopen(self, loaded: LoadedDriver) -> None:
         opening = loaded.opening
         close_driver(loaded, self.host)
         try:
@@ -138,8 +138,8 @@ class Service:
         if disabled is None:
             return
         for loaded in self.nodes.drivers:
-            is_told = self._enabled.get(loaded.name) is (not disabled)
-            if is_told or loaded.opening.failed is not None:  # notified once it is open
+            is_notified = self._enabled.get(loaded.name) is (not disabled)
+            if is_notified or loaded.opening.failed is not None:  # notified once it is open
                 continue
             try:
                 loaded.call(Switched.set_host_enabled, not disabled)
@@ -203,8 +203,8 @@ def open_driver(loaded: LoadedDriver, host: str) -> None:
         loaded.call(Lifecycle.init_host, host)
     except DriverError as err:
         LOG.debug("Driver %s", loaded.name, exc_info=True)
-        again = isinstance(err, DriverNotReady | DriverFault)
-        kind = DriverNotReady if again else DriverError
+        passes = isinstance(err, DriverNotReady | DriverFault)
+        kind = DriverNotReady if passes else DriverError
         raise kind(f"could not start: {error_text(err)}") from err
 
 

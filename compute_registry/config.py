@@ -91,7 +91,7 @@ def load_config(
     return conf
 
 
-def read_again(conf: cfg.ConfigOpts, args: Sequence[str]) -> None:
+def reload(conf: cfg.ConfigOpts, args: Sequence[str]) -> None:
     """Read the files again and use the new values of mutable options.
 
     :raises ConfigError: the configuration is invalid; nothing is changed.

@@ -78,20 +78,20 @@ class Echo:
     clock: Callable[[], float] = time.monotonic
     _number: str = field(default_factory=secrets.token_hex)
     """Known to this instance only."""
-    _heard_at: float = -inf
+    _received_at: float = -inf
 
     def send(self) -> None:
-        """Send a message; it comes back to :meth:`hear`."""
+        """Send a message; it comes back to :meth:`receive`."""
         try:
             self.rpc.call("echo", server=self.name, answered=False, number=self._number)
         except (MessagingError, RuntimeError) as err:  # or no thread can be started
             LOG.debug("No echo: %s", err)
 
-    def hear(self, number: object) -> None:
+    def receive(self, number: object) -> None:
         """Note that a message came; one of somebody else counts for nothing."""
         if number == self._number:
-            self._heard_at = self.clock()
+            self._received_at = self.clock()
 
-    def is_heard(self) -> bool:
+    def is_received(self) -> bool:
         """Return whether a message came back lately."""
-        return self.clock() - self._heard_at <= ECHO_WITHIN
+        return self.clock() - self._received_at <= ECHO_WITHIN

@@ -150,7 +150,7 @@ class _Process:
         self.reload_requested.clear()
         self.systemd.reloading()
         try:
-            config.read_again(self.conf, self.args)
+            config.reload(self.conf, self.args)
             settings = server_settings(self.conf)
             for part in (self.store, self.control):
                 if part is not None:
@@ -171,7 +171,7 @@ class _Process:
         if self.rpc is None or self.echo is None or self.rpc.problem():
             return "no connection to the message broker: RPC calls do not arrive"
         silent = "the message broker delivers no messages: RPC calls do not arrive"
-        return "" if self.echo.is_heard() else silent
+        return "" if self.echo.is_received() else silent
 
     def _use_keys(self, operator: Operator | None) -> None:
         if self.rpc is not None and self.agents is not None:
@@ -219,7 +219,7 @@ class _Process:
         topic = messaging.Target(exchange=wire.EXCHANGE, topic=wire.TOPIC)
         own = topic(namespace=wire.NAMESPACE, version=wire.VERSION)
         echo = Echo(messaging.RpcClient(transport, own, ECHO_TIMEOUT), name)
-        endpoint = RegistryEndpoint(store, on_echo=echo.hear)
+        endpoint = RegistryEndpoint(store, on_echo=echo.receive)
         server = RpcServer(transport, topic(server=name), [endpoint])
         server.outcome_of, server.at_once = wire.outcome, frozenset({"keep_alive", "echo"})
         if self.monitoring is not None:

@@ -75,7 +75,7 @@ _REFUSAL = (
         (_ROW.contested_at, CLOCK),
     )
 )
-_SEEN = sa.select(_ROW.id, _ROW.host, _ROW.address, _ROW.version, _ROW.disabled, _ROW.attached)
+_SUMMARY = sa.select(_ROW.id, _ROW.host, _ROW.address, _ROW.version, _ROW.disabled, _ROW.attached)
 _OWNERS = sa.select(ROOTS.c.service_id)
 # A version that is new even after a restore of the database from a backup.
 _LATER = sa.func.greatest(_ROW.version + 1, sa.cast(sa.func.round(NOW - VERSION_EPOCH), sa.Integer))
@@ -163,7 +163,7 @@ class SqlRegistry:
         for hosts in _parts(beats, AT_ONCE):
 
             def work(sql: sa.Connection, hosts: Collection[str] = hosts) -> list[Any]:
-                rows = sql.execute(_SEEN.where(_ROW.host.in_(hosts))).all()
+                rows = sql.execute(_SUMMARY.where(_ROW.host.in_(hosts))).all()
                 alive = [row for row in rows if row.address == beats[row.host].address]
                 numbers = [row.id for row in alive]
                 sql.execute(SERVICES.update().where(_ROW.id.in_(numbers)).values(_HELD))

@@ -32,7 +32,7 @@ class Adopted:
     before: str | None
     below: bool = False
     """Whether the provider is below this host's root."""
-    was_ours: bool = False
+    was_owned: bool = False
     copied: bool = False
     """Whether another machine had saved what is known of the root."""
 
@@ -90,7 +90,7 @@ class Adopt(DrawnOrListed[Adopted]):
 
     def draw(self, answer: Adopted, screen: Screen, options: argparse.Namespace) -> Iterator[str]:
         name = screen.paint(plain(answer.name), "bold")
-        if answer.below and answer.was_ours:
+        if answer.below and answer.was_owned:
             yield f"{name} ({answer.uuid}) already belongs to this host; nothing was changed"
         elif answer.below:
             yield f"{name} ({answer.uuid}), below {answer.before}, now belongs to this host"
@@ -134,8 +134,8 @@ def _adopt_below(session: Session, listed: Listed, api: API) -> Adopted:
                 f"{state_path} has no ledger of the root {root} yet",
                 "run compute-agent --once first, then adopt the provider",
             )
-        if ledger.is_ours(uuid):
-            return replace(adopted, was_ours=True)
+        if ledger.owns(uuid):
+            return replace(adopted, was_owned=True)
         inventory, _ = read_part(uuid, "inventories", api)
         traits, _ = read_part(uuid, "traits", api)
         claims = adopted_on(Provider(uuid, listed["name"], parent, inventory, traits))

@@ -45,7 +45,7 @@ PROGRESS_EVERY = 60.0
 """Seconds between two lines of progress."""
 LOOK_EVERY = 5.0
 """Seconds between two periods while children wait outside their tree, at most."""
-AGAIN = "providers removed so far stay removed; run the command again for the others"
+RERUN = "providers removed so far stay removed; run the command again for the others"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class Retire(DrawnOrListed[Retired]):
                 step = "run it on that host, without HOST"
                 raise CommandError("--hand-back and --nova-stopped need the host's agent", step)
             return self._dead(session, options)
-        session.roots_or_none_left()
+        session.remaining_roots()
         with session.without_agent("stop compute-agent, and disable it, then retire the host"):
             _refuse_rivals(session)
             api = session.placement(writing=True)
@@ -267,7 +267,7 @@ def _deleted(planned: Retired, api: API) -> Retired:
         try:
             Client(api).provider(uuid).delete()
         except PlacementError as err:
-            failed = [Condition(with_agents_step(err), AGAIN)]
+            failed = [Condition(with_agents_step(err), RERUN)]
             return replace(planned, removed=frozenset(done), failed=failed)
         done.add(uuid)
     return replace(planned, removed=frozenset(done))
@@ -348,19 +348,19 @@ def _planned_providers(tracker: Tracker, api: API) -> Iterator[PlannedProvider]:
     for provider in observed.walk():
         uuid, users = provider.uuid, tuple[str, ...]()
         # The ledger may have a root that this agent reported before it was attached.
-        is_ours = not attached if uuid == tracker.uuid else tracker.ledger.is_ours(uuid)
-        if not is_ours and provider.parent_uuid not in going:
+        is_owned = not attached if uuid == tracker.uuid else tracker.ledger.owns(uuid)
+        if not is_owned and provider.parent_uuid not in going:
             continue
         going.add(uuid)
         if provider.inventory:
             users = tuple(allocations_on(uuid, api))
-        if not is_ours:
+        if not is_owned:
             fate = "foreign"
         elif provider.shares and other_hosts(provider.aggregates, observed, api):
             fate = "shared"
         else:
             fate = "in use" if users else "goes"
-        others = tracker.ledger.others_on(provider) if is_ours else NONE
+        others = tracker.ledger.others_on(provider) if is_owned else NONE
         names = sorted(others.classes | others.traits | others.aggregates)
         yield PlannedProvider(tracker.uuid, provider, fate, users, tuple(names))
 
@@ -381,7 +381,7 @@ def removed(
         conditions = _periods(tracker, here, progress)
         remaining = here & tracker.view.snapshot.providers.keys()
         done |= here - remaining
-        failed += [replace(each, next_step=AGAIN, severity=Severity.ERROR) for each in conditions]
+        failed += [replace(each, next_step=RERUN, severity=Severity.ERROR) for each in conditions]
         if not remaining and not conditions and tracker.saved is not None:
             tracker.saved.forget()  # else the ledger is needed to remove the others
         if tracker.root.schedule.unreachable is not None:

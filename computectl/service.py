@@ -221,8 +221,8 @@ class EnableService(OneHost):
         """Enable the host; nothing is changed if it is enabled."""
         record = services.registry.get_service(options.host)
         if not (record.disabled or record.attached):
-            said = [f"{options.host} is already enabled; nothing was changed"]
-            return services.observed([record], done=said)
+            sentences = [f"{options.host} is already enabled; nothing was changed"]
+            return services.observed([record], done=sentences)
         done = services.control.switch(options.host, disabled=False, caller=services.caller)
         return _switched(done, services)
 

@@ -172,7 +172,7 @@ class ShowTree(DrawnOrListed[Trees]):
         if answer.fleet is not None:
             if options.dot:
                 self.print_on_stderr(heading(answer))
-            for sentence in answer.fleet.left_out:
+            for sentence in answer.fleet.omitted:
                 self.print_on_stderr(sentence)
         return 0
 

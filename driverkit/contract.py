@@ -187,8 +187,8 @@ class DriverContract:
         """
         host = start()
         first = sorted(host.nodes()), dict(host.roots)
-        for again in (host, start()):
-            second = sorted(again.nodes()), again.roots
+        for started in (host, start()):
+            second = sorted(started.nodes()), started.roots
             assert second == first, f"names and UUIDs were {first}, then {second}"
 
     def test_the_root_is_left_to_the_agent(self, start: Start) -> None:
@@ -321,13 +321,13 @@ class DriverContract:
         """
         host = start()
         host.period()
-        before = facts(host.seen())
+        before = facts(host.observed())
         host.edit_as_another(add_foreign)
-        foreign = changed(before, facts(host.seen()))
+        foreign = changed(before, facts(host.observed()))
         for each, who in ((host, "the driver"), (start(host), "a restarted driver")):
             reported = [facts(each.edited(node)) for node in each.nodes()]
-            left = {it: text for said in reported for it, text in said.items() if it in foreign}
-            lost = differences(foreign, left)
+            now = {it: text for each in reported for it, text in each.items() if it in foreign}
+            lost = differences(foreign, now)
             assert not lost, f"{who} has removed or changed what others have set:\n{lost}"
 
     def test_lost_data_is_reported_again(self, start: Start) -> None:
@@ -342,10 +342,10 @@ class DriverContract:
         host = start()
         host.period()
         host.period()
-        before = host.seen()
+        before = host.observed()
         host.edit_as_another(damage)
         host.period()
-        assert_same(before, host.seen(), "a period after another service has damaged the tree")
+        assert_same(before, host.observed(), "a period after another service has damaged the tree")
 
     def test_tree_and_allocations_are_not_kept(self, start: Start) -> None:
         """The driver keeps neither the tree nor the allocations after it has returned.
@@ -362,8 +362,8 @@ class DriverContract:
         kept = [weakref.ref(each) for each in (first, second, allocations)]
         del first, second, allocations
         gc.collect()
-        left = [type(ref()).__name__ for ref in kept if ref() is not None]
-        assert not left, f"the driver keeps {', '.join(left)}"
+        reachable = [type(ref()).__name__ for ref in kept if ref() is not None]
+        assert not reachable, f"the driver keeps {', '.join(reachable)}"
 
     def test_errors_are_the_documented_ones(self, start: Start) -> None:
         """For a node that vanished between two calls the driver raises DriverNotReady.
@@ -554,8 +554,8 @@ class DriverContract:
                     host.edited(node, host.tree(node, tree))
                 gc.collect()
                 sizes.append(tracemalloc.get_traced_memory()[0])
-        left = [after - before for before, after in pairwise(sizes)]
-        assert min(left) < BYTES_THAT_STAY, f"{QUIET_PERIODS} quiet periods left {left} bytes"
+        growth = [after - before for before, after in pairwise(sizes)]
+        assert min(growth) < BYTES_THAT_STAY, f"{QUIET_PERIODS} quiet periods left {growth} bytes"
 
 
 @contextlib.contextmanager

@@ -46,15 +46,15 @@ def is_constant(uuid: str, name: str, node: str, driver: type) -> bool:
 
 def facts(tree: Snapshot) -> dict[str, str]:
     """Return what a tree says of each provider, by the subject of the statement."""
-    said: dict[str, str] = {}
+    facts: dict[str, str] = {}
     for provider in tree.walk():
         title = f"provider {provider.name} ({provider.uuid})"
-        said[title] = f"below {provider.parent_uuid}" if provider.parent_uuid else "a root"
+        facts[title] = f"below {provider.parent_uuid}" if provider.parent_uuid else "a root"
         for name, record in provider.inventory.items():
-            said[f"{title}: inventory of {name}"] = _text(record)
-        said |= {f"{title}: trait {name}": "set" for name in sorted(provider.traits)}
-        said |= {f"{title}: aggregate {uuid}": "set" for uuid in sorted(provider.aggregates)}
-    return said
+            facts[f"{title}: inventory of {name}"] = _text(record)
+        facts |= {f"{title}: trait {name}": "set" for name in sorted(provider.traits)}
+        facts |= {f"{title}: aggregate {uuid}": "set" for uuid in sorted(provider.aggregates)}
+    return facts
 
 
 def _text(record: Inventory) -> str:
@@ -88,9 +88,9 @@ def assert_same(before: Snapshot, after: Snapshot, when: str) -> None:
 
 def assert_quiet(host: Host, when: str, *, backwards: bool = False) -> None:
     """Expect a period in which nothing is written."""
-    before = host.seen()
+    before = host.observed()
     written = [each.sentence() for each in host.period(backwards=backwards) if each.done]
-    assert_same(before, host.seen(), when)
+    assert_same(before, host.observed(), when)
     assert not written, f"{when}: {'; '.join(written)}"
 
 

@@ -107,7 +107,7 @@ class Host:
         self.driver.update_provider_tree(tree, node, allocations)
         return tree.freeze()
 
-    def seen(self) -> Snapshot:
+    def observed(self) -> Snapshot:
         """Return what Placement has of all nodes."""
         trees = (self.tree(node).freeze() for node in self.nodes())
         return Snapshot.build({it.uuid: it for tree in trees for it in tree.walk()}.values())

@@ -57,14 +57,14 @@ class TestDriver(DriverContract):
 
         Mend: sort what you number: ``enumerate(sorted(devices))``.
         """
-        said, file = _facts(checked, tmp_path), tmp_path / "facts.json"
+        facts, file = _facts(checked, tmp_path), tmp_path / "facts.json"
         command = [sys.executable, "-P", "-m", "driverkit.installed", *sys.argv[1:]]
         command += [f"--facts={file}", f"--state-path={tmp_path}"]
         for seed in SEEDS:
             environment = {**os.environ, "PYTHONHASHSEED": seed}
             code = subprocess.call(command, env=environment, timeout=LIMIT)
             assert code == BY_PYTEST, "a new process of the driver failed: see its output"
-            lines = differences(said, json.loads(file.read_text(encoding="utf-8")))
+            lines = differences(facts, json.loads(file.read_text(encoding="utf-8")))
             assert not lines, f"a new process, whose sets have another order:\n{lines}"
 
 

@@ -129,8 +129,8 @@ class DeviceDriver(ComputeDriver):
         if not failed and "" not in sources:  # what it reported before it named its sources
             root = provider_tree.data(nodename).uuid
             earlier = filter(provider_tree.provider, provider_tree.get_own_uuids())
-            left = [each for each in map(provider_tree.data, earlier) if each.name in names]
-            parents = {each.name: each.parent_uuid for each in left if each.uuid != root}
+            unsourced = [each for each in map(provider_tree.data, earlier) if each.name in names]
+            parents = {each.name: each.parent_uuid for each in unsourced if each.uuid != root}
             provider_tree.set_own_children(parents, sharing=True)
         self._problems[nodename] = problems
 

@@ -164,12 +164,12 @@ DEDICATED_SET = "[compute] cpu_dedicated_set"
 class GuestCpus:
     """The numbers of the CPUs that are VCPU (shared) and PCPU (dedicated) inventory; disjoint.
 
-    ``left_out`` has, by option, a text about the CPUs named there that are not counted.
+    ``uncounted`` has, by option, a text about the CPUs named there that are not counted.
     """
 
     shared: frozenset[int]
     dedicated: frozenset[int]
-    left_out: Mapping[str, str]
+    uncounted: Mapping[str, str]
 
 
 def guest_cpus(
@@ -194,13 +194,13 @@ def guest_cpus(
         return GuestCpus(online, frozenset(), {})
     usable = present | online if wakes_dedicated else online
     wanted = {SHARED_SET: (shared, online), DEDICATED_SET: (dedicated, usable)}
-    left_out = {
+    uncounted = {
         option: f"CPU {cpu_list(cpus - counted)} is offline: not counted"
         for option, (cpus, counted) in wanted.items()
         if cpus and cpus - counted
     }
     return GuestCpus(
-        (shared or frozenset()) & online, (dedicated or frozenset()) & usable, left_out
+        (shared or frozenset()) & online, (dedicated or frozenset()) & usable, uncounted
     )
 
 

@@ -152,19 +152,19 @@ def _split(
 ) -> None:
     """Place each class by itself, each part on the target that takes most of it."""
     for name, amount in sorted(amounts.items()):
-        left = amount
-        while left:
+        rest = amount
+        while rest:
             offers = {
-                uuid: classes[name].part(left, _held(parts, uuid, name))
+                uuid: classes[name].part(rest, _held(parts, uuid, name))
                 for uuid, classes in rooms.items()
                 if name in classes
             }
             best = max(offers, key=lambda uuid: (offers[uuid], rooms[uuid][name].free), default="")
             if not offers.get(best):
-                what = f"{left} of {amount} {name} of consumer {consumer}"
+                what = f"{rest} of {amount} {name} of consumer {consumer}"
                 raise ReshapeFailed(_no_room(tree, what, name, rooms))
             _give(parts, best, name, offers[best], rooms)
-            left -= offers[best]
+            rest -= offers[best]
 
 
 def _give(parts: dict[str, Any], uuid: str, name: str, amount: int, rooms: _Rooms) -> None:

@@ -180,8 +180,8 @@ class _Run:
         """Return the operation without what earlier failures prevent; record that as failed."""
         if isinstance(operation, SetInventories):
             singles = operation.inventories.items()
-            left = {uuid: it for uuid, it in singles if self._sendable(SetInventory(uuid, it))}
-            return SetInventories(left) if left else None
+            sendable = {uuid: it for uuid, it in singles if self._sendable(SetInventory(uuid, it))}
+            return SetInventories(sendable) if sendable else None
         failed, subject, needs = self.outcome.failed, subject_of(operation), needs_of(operation)
         if isinstance(operation, DeleteProvider):  # Placement deletes no provider with children
             needs = [it for it in failed if self.edit.is_below(it, subject)]
@@ -202,7 +202,7 @@ class _Run:
                     self._refuse(operation, not_sent)
         return None if subject in failed else operation
 
-    def _send(self, operation: Operation, *, again: bool = True) -> Result:
+    def _send(self, operation: Operation, *, retry: bool = True) -> Result:
         """Send an operation with the generations under which the part that it sets was read.
 
         After a server fault it is sent a second time at once, as long as there is patience.
@@ -221,8 +221,8 @@ class _Run:
             return send(operation, generations, self.api)
         except PlacementError as err:
             # A 500 is often a race inside Placement: worth one more try.
-            if again and self.patience > 1 and isinstance(err, ServerFault):
-                return self._send(operation, again=False)
+            if retry and self.patience > 1 and isinstance(err, ServerFault):
+                return self._send(operation, retry=False)
             snapshot = self.outcome.view.snapshot
             return without_frames(explained(err, operation, snapshot, self.api))
 
@@ -354,12 +354,12 @@ def send(operation: Operation, generations: Mapping[str, int], api: API) -> dict
             raise Conflict(f"{text}: it is below {parent}")
     if isinstance(operation, Reshape):  # its answer is empty, and generations moved
         listed: list[Listed] = []
-        left = dict.fromkeys(generations_after(operation, generations))
-        while left:
-            tree = members_of(left.popitem()[0], api)
+        unlisted = dict.fromkeys(generations_after(operation, generations))
+        while unlisted:
+            tree = members_of(unlisted.popitem()[0], api)
             listed += tree
             for item in tree:
-                left.pop(item["uuid"], None)
+                unlisted.pop(item["uuid"], None)
         return {"resource_providers": listed}
     return reply
 

@@ -182,11 +182,11 @@ class Client:
                 text = f"the tree conflicts with another client's change: {err}"
                 raise Conflict(text) from err
             text = "not removed: another client has created or moved a provider below it"
-            left = [
+            not_removed = [
                 uuid for uuid in desired.changed_since(base) if uuid in new and uuid not in desired
             ]
             result = self._write(tracked, tree, new, api, allocations)
-            kept = [Problem(uuid, new.providers[uuid].name, text) for uuid in left]
+            kept = [Problem(uuid, new.providers[uuid].name, text) for uuid in not_removed]
             return replace(result, problems=(*result.problems, *kept))
 
         try:

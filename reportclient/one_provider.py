@@ -110,8 +110,8 @@ class OneProvider:
 
     def remove_aggregates(self, *aggregates: str) -> None:
         """Remove these aggregates (UUIDs); the others stay."""
-        gone = read_aggregates(aggregates, self.uuid)
-        self._change("aggregates", lambda old: old - gone)
+        removed = read_aggregates(aggregates, self.uuid)
+        self._change("aggregates", lambda old: old - removed)
 
     def _read(self, part: str) -> Any:
         with self._lock:

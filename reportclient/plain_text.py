@@ -69,8 +69,8 @@ def ago(seconds: float | None) -> str:
 
 def shortened(text: str, width: int) -> str:
     """Return a text of at most ``width`` characters: a longer one lacks its middle."""
-    left = (width - 1) // 2
-    return text if len(text) <= width else f"{text[:left]}…{text[left + 1 - width :]}"
+    half = (width - 1) // 2
+    return text if len(text) <= width else f"{text[:half]}…{text[half + 1 - width :]}"
 
 
 _DIGITS = re.compile(r"(\d+)")

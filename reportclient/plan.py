@@ -288,7 +288,7 @@ def diff(  # noqa: PLR0913  the result depends on each of them
     if not changed and not allocations:
         return Plan()
     staying = [new.providers[uuid] for uuid in changed if uuid in new]
-    gone = {uuid for uuid in changed if uuid not in new}
+    removed = {uuid for uuid in changed if uuid not in new}
     traits, aggregates = list[SetTraits](), list[SetAggregates]()
     inventories, placed = list[SetInventory](), list[str]()
     for after in staying:
@@ -306,12 +306,12 @@ def diff(  # noqa: PLR0913  the result depends on each of them
     used = in_use | used_providers(allocations or {})
     used_traits = {name for operation in traits for name in operation.traits}
     used_classes = {name for operation in inventories for name in operation.inventory}
-    deleted = reversed(list(old.parents_first(gone)))
+    deleted = reversed(list(old.parents_first(removed)))
     operations: tuple[Operation, ...] = (
         *map(EnsureTrait, sorted(filter(is_custom, used_traits - names.traits))),
         *map(EnsureClass, sorted(filter(is_custom, used_classes - names.classes))),
-        *(placements(old, new.parents_first(placed), gone) if placed else ()),
-        *(() if allocations is None else _reshape(old, inventories, allocations, gone, used)),
+        *(placements(old, new.parents_first(placed), removed) if placed else ()),
+        *(() if allocations is None else _reshape(old, inventories, allocations, removed, used)),
         *(DeleteProvider(it.uuid, by_owner=old.root_of(it.uuid) == owned) for it in deleted),
         *traits,
         *aggregates,
@@ -359,12 +359,12 @@ def _reshape(
     old: Snapshot,
     inventories: Iterable[SetInventory],
     allocations: Allocations,
-    gone: set[str],
+    removed: set[str],
     used: AbstractSet[str],
 ) -> Iterator[Reshape]:
     """Yield the reshape, unless it is empty; ``used`` are providers with allocations."""
     by_uuid = {operation.uuid: operation.inventory for operation in inventories}
-    by_uuid |= {uuid: {} for uuid in sorted(gone - used) if old.providers[uuid].inventory}
+    by_uuid |= {uuid: {} for uuid in sorted(removed - used) if old.providers[uuid].inventory}
     if allocations and not by_uuid:  # Placement refuses a reshape without any: one that stays
         known = (old.providers[uuid] for uuid in sorted(used) if uuid in old)
         if (provider := next((it for it in known if it.inventory and not it.shares), None)) is None:
@@ -376,7 +376,7 @@ def _reshape(
 
 
 def placements(
-    old: Snapshot, placed: Iterable[Provider], gone: set[str]
+    old: Snapshot, placed: Iterable[Provider], removed: set[str]
 ) -> Iterator[CreateProvider | UpdateProvider]:
     """Yield creates, renames and moves that turn ``old`` into ``placed``, each valid when sent.
 
@@ -386,11 +386,11 @@ def placements(
     it may be in use.  Names that differ only in the case of letters count as the same: in a MariaDB
     they are.
 
-    ``placed`` are the new, renamed and moved providers, parents first.  ``gone`` are the UUIDs of
-    providers that are deleted afterwards.
+    ``placed`` are the new, renamed and moved providers, parents first.  ``removed`` are the UUIDs
+    of providers that are deleted afterwards.
     """
     wanted = {each.uuid: each for each in placed}
-    changing = [old.providers[uuid] for uuid in (*gone, *wanted) if uuid in old]
+    changing = [old.providers[uuid] for uuid in (*removed, *wanted) if uuid in old]
     holders = {provider.name.casefold(): provider for provider in changing}
     done, freed = set[str](), set[str]()  # freed: those that have given up their name in old
     for uuid in wanted:
@@ -401,7 +401,7 @@ def placements(
             if holder is None or holder.uuid == last or holder.uuid in freed:
                 break
             after = wanted.get(holder.uuid)
-            if after is None and holder.uuid not in gone:
+            if after is None and holder.uuid not in removed:
                 break
             if after and after.parent_uuid == holder.parent_uuid and holder.uuid not in chain:
                 last = holder.uuid  # it is only renamed, which can be done first

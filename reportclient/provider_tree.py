@@ -65,13 +65,13 @@ class Claims(NamedTuple):
         """Return the claims that hold for ``provider``; this object if all do."""
         if provider is None:
             return NONE
-        holding = Claims(
+        common = Claims(
             self.provider,
             self.classes & provider.inventory.keys(),
             self.traits & provider.traits,
             self.aggregates & provider.aggregates,
         )
-        return self if holding == self else holding
+        return self if common == self else common
 
 
 NONE = Claims()

@@ -333,9 +333,9 @@ def _was_restored(view: View, listed: Collection[Listed], root: str, modified: s
 
 def _in_aggregates(aggregates: Iterable[str], required: str, api: API) -> Iterator[Listed]:
     """Yield the members of any of the aggregates with a trait; several times if in several."""
-    left, size = sorted(aggregates), URL_BYTES // (36 + 1)
-    while left:
-        chunk, left = left[:size], left[size:]
+    rest, size = sorted(aggregates), URL_BYTES // (36 + 1)
+    while rest:
+        chunk, rest = rest[:size], rest[size:]
         yield from _listing(f"member_of=in:{','.join(chunk)}&required={required}", api)
 
 
@@ -407,12 +407,12 @@ class _Reading:
         drained = still_drained(self.view.drained, providers.get)
         since = {uuid: at for uuid, at in self.view.drained_since.items() if uuid in drained}
         if providers != snapshot.providers:
-            names, left = names.including(providers.values()), dict(providers)
-            above = {uuid: each.parent_uuid for uuid, each in left.items() if each.parent_uuid}
-            while orphans := [uuid for uuid, parent in above.items() if parent not in left]:
+            names, readable = names.including(providers.values()), dict(providers)
+            above = {uuid: each.parent_uuid for uuid, each in readable.items() if each.parent_uuid}
+            while orphans := [uuid for uuid, parent in above.items() if parent not in readable]:
                 for uuid in orphans:
-                    del left[uuid], above[uuid]
+                    del readable[uuid], above[uuid]
             # Parents in a circle are no forest.
-            snapshot = forms.checked(f"GET {path}", Snapshot.build, left.values())
+            snapshot = forms.checked(f"GET {path}", Snapshot.build, readable.values())
         generations = self.generations
         return View(snapshot, generations, names, sharing, drained, since, certain=True)

@@ -187,15 +187,15 @@ class Refusals:
         there or on another provider with the same trait ``SILICON``.  1 GET for each that might; if
         that fails, the inventory waits.
         """
-        left: list[Operation] = []
+        sendable: list[Operation] = []
         for operation in operations:
             try:
                 _refuse_exceeded(operation, snapshot, api)
-                left.append(operation)
+                sendable.append(operation)
             except PlacementError as err:
                 self.silence = err if is_silence(err) else self.silence
                 self.add(operation, without_frames(err))
-        return left
+        return sendable
 
     def _ranks(self, operations: list[Operation], snapshot: Snapshot) -> list[float]:
         """Return -inf for each new operation, and when it was last sent for what failed before.
@@ -316,8 +316,8 @@ def _drain(provider: Provider, wanted: Mapping[str, Inventory]) -> SetInventory 
     held = {name: record for name, record in now.items() if name not in wanted}
     drained = {name: replace(record, reserved=record.total) for name, record in held.items()}
     waiting = _waiting(provider, wanted, held)
-    left = {n: now.get(n) if n in waiting else record for n, record in wanted.items()}
-    inventory = {**{name: record for name, record in left.items() if record}, **drained}
+    after = {n: now.get(n) if n in waiting else record for n, record in wanted.items()}
+    inventory = {**{name: record for name, record in after.items() if record}, **drained}
     if inventory == provider.inventory:
         return None
     before = {name: record.reserved or 0 for name, record in held.items()}

@@ -39,7 +39,7 @@ from reportclient.reader import (
     with_unread,
 )
 from reportclient.refusals import Refusals
-from reportclient.schedule import RETRY_REFUSED_EVERY, UPGRADES_SEEN_WITHIN, Schedule, Times
+from reportclient.schedule import RETRY_REFUSED_EVERY, RETRY_UNKNOWN_EVERY, Schedule, Times
 from reportclient.view import View
 
 LOG = logging.getLogger(__name__)
@@ -208,7 +208,7 @@ class Root:
             self.view = with_unread(self.view, api)
             if self.view.certain:
                 return True
-        if self.schedule.repeats("unknown names", now, UPGRADES_SEEN_WITHIN):
+        if self.schedule.repeats("unknown names", now, RETRY_UNKNOWN_EVERY):
             self.view = replace(self.view, names=self.view.names.without_absent())
         audit, before = now >= self.schedule.audit_at, self.view.generations
         self.view = refresh(

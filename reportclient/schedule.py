@@ -34,7 +34,7 @@ AT_ONCE = 4
 """Default number of requests sent in parallel."""
 RETRY_REFUSED_EVERY = 300.0
 """Seconds until refused operations are sent again, if verification is switched off."""
-UPGRADES_SEEN_WITHIN = 3600.0
+RETRY_UNKNOWN_EVERY = 3600.0
 """Seconds after which newer features and names are tried again: Placement may be upgraded."""
 LONGEST_HOLD = 300.0
 """Maximum wait for a ``Retry-After``, in seconds."""

@@ -83,12 +83,12 @@ class Snapshot:
     def parents_first(self, uuids: Iterable[str]) -> Iterator[Provider]:
         """Yield these providers, each after its ancestors among them."""
         wanted = dict.fromkeys(uuids)
-        seen: set[str] = set()
+        passed: set[str] = set()
         for start in wanted:
             chain = []
             uuid: str | None = start
-            while uuid is not None and uuid not in seen:
-                seen.add(uuid)
+            while uuid is not None and uuid not in passed:
+                passed.add(uuid)
                 chain.append(self.providers[uuid])
                 uuid = self.providers[uuid].parent_uuid
             yield from (provider for provider in reversed(chain) if provider.uuid in wanted)

@@ -172,14 +172,14 @@ def describe(err: Exception) -> str:
     found = _DIFFERENT.search(error_text(err))
     if found is None:
         return error_text(err)
-    option, kind, name, vhost, ours, theirs = found.groups()
+    option, kind, name, vhost, declared, existing = found.groups()
     delete = f"rabbitmqctl delete_queue -p {vhost} {name}"
     if kind != "queue":
         delete = f"rabbitmqadmin -V {vhost} delete {kind} name={name}"
     return (
-        f"{kind} {name} has another {option} than this service declares: {theirs.rstrip('.')}, not "
-        f"{ours}; another user of the broker may have made it. Delete it, then it is made again: "
-        f"{delete}"
+        f"{kind} {name} has another {option} than this service declares: {existing.rstrip('.')}, "
+        f"not {declared}; another user of the broker may have made it. Delete it, then it is made "
+        f"again: {delete}"
     )
 
 

@@ -246,7 +246,7 @@ class Nodes:
         tracker = tracker or self.saved_trackers.pop(uuid, None) or self._create_tracker(uuid, name)
         tracker.node, tracker.service_tag = name, tag
         saved = tracker.saved
-        if saved is not None and saved.load_again():
+        if saved is not None and saved.reload():
             tracker.root.view = saved.view
             tracker.load_ledger(saved.ledger)
         return tracker

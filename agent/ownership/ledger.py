@@ -114,7 +114,7 @@ class Ledger:
         """Return the UUIDs of the providers whose claims differ from those in ``old``."""
         return changed_keys(self.claims, old.claims)
 
-    def is_ours(self, uuid: str) -> bool:
+    def owns(self, uuid: str) -> bool:
         """Return whether an owner claims that the provider exists."""
         return any(held.provider for held in self.claims_on(uuid).values())
 
@@ -150,7 +150,7 @@ class Ledger:
         for uuid, removed in self.removed.items():
             if uuid not in view.snapshot:
                 continue
-            if view.snapshot.root_of(uuid) != root and not ledger.is_ours(uuid):
+            if view.snapshot.root_of(uuid) != root and not ledger.owns(uuid):
                 continue
             now = view.generations.get(uuid, 0)
             if removed.generation is None or now <= removed.generation:

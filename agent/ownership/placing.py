@@ -110,7 +110,7 @@ def freeing_names(observed: Snapshot, root: str, ledger: Ledger) -> Plan:
     renames = [
         UpdateProvider(it.uuid, new, it.parent_uuid, old_name=it.name)
         for it in below
-        if ledger.is_ours(it.uuid) and it.name.startswith(before)
+        if ledger.owns(it.uuid) and it.name.startswith(before)
         for name in [f"{root}_{it.name.removeprefix(before)}"]
         for new in [it.uuid if len(name) > LONGEST_NAME else name]
     ]

@@ -174,7 +174,7 @@ class Policy:
         before, held = observed.get(wanted.uuid), joined(ledger.claims_on(wanted.uuid).values())
         problems: list[str] = []
         if self.repeats_only:
-            is_agents = driver_of(owner) == AGENT and ledger.is_ours(wanted.uuid)
+            is_agents = driver_of(owner) == AGENT and ledger.owns(wanted.uuid)
             may = held.joined(Claims(traits=claims.traits)) if is_agents else held
             claims = claims.without(claims.without(may))
             if claims == NONE:
@@ -210,7 +210,7 @@ class Policy:
         uuid, is_root = before.uuid, before.parent_uuid is None or before.uuid == self.root
         if uuid in self.foreign:
             why = "not changed: sharing provider of another service"
-        elif is_root or not ledger.known or ledger.is_ours(uuid):  # unknown without a ledger
+        elif is_root or not ledger.known or ledger.owns(uuid):  # unknown without a ledger
             return reported, []
         else:
             why = (
@@ -246,7 +246,7 @@ class AttachedPolicy(Policy):
         self, before: Provider, owner: str, reported: Reported, ledger: Ledger
     ) -> tuple[Reported | None, list[str]]:
         """Return what counts; on the root that is traits that its owner has not set."""
-        if before.uuid in self.foreign or ledger.is_ours(before.uuid):
+        if before.uuid in self.foreign or ledger.owns(before.uuid):
             return super().allowed_on(before, owner, reported, ledger)
         (claims, wanted), problems = reported, list[str]()
         other = [name for name in sorted(claims.classes) if not _has_record(wanted, before, name)]
@@ -268,7 +268,7 @@ class AttachedPolicy(Policy):
 
     def may_describe(self, uuid: str, ledger: Ledger) -> bool:
         """Return whether this agent created the provider: the rest is the other service's."""
-        return uuid != self.root and uuid not in self.foreign and ledger.is_ours(uuid)
+        return uuid != self.root and uuid not in self.foreign and ledger.owns(uuid)
 
     def may_drop(self, uuid: str) -> bool:
         """Return whether it may be removed: the root never."""

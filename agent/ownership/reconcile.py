@@ -146,8 +146,8 @@ def reconcile(observed: Snapshot, ledger: Ledger, answers: Answers, policy: Poli
 
     after = _next_ledger(inputs, {uuid: each.rows for uuid, each in reconciled.items()}, leaving)
     absences = dict(chain(*(each.absences.items() for each in reconciled.values())))
-    desired, told = observed.with_changes(changes), tuple(dict.fromkeys(problems))
-    return Reconciled(desired, after, told, before, absences, shared)
+    desired, texts = observed.with_changes(changes), tuple(dict.fromkeys(problems))
+    return Reconciled(desired, after, texts, before, absences, shared)
 
 
 class Kept(NamedTuple):
@@ -172,7 +172,7 @@ def _while_below(
 
     Its inventory goes, so that nothing more is placed on it.
     """
-    provider, told = inputs.observed.providers[uuid], list[Kept | Problem]()
+    provider, texts = inputs.observed.providers[uuid], list[Kept | Problem]()
     below = [inputs.observed.providers[child] for child in inputs.observed.children(uuid)]
     stay = [child for child in below if child.uuid not in leaving]
     if not stay or after.inventory != provider.inventory:
@@ -183,12 +183,12 @@ def _while_below(
         if reporter is not None:
             text = "not removed, nor its parent, which a driver removed: "
             text += f"{owner_text(reporter)} still reports it"
-            told.append(Problem(child.uuid, child.name, text))
+            texts.append(Problem(child.uuid, child.name, text))
         else:
             after = provider if provider.shares else after
             what = f"created provider {child.name} ({child.uuid}) below it"
-            told.append(Kept(uuid, what, child.uuid))
-    return after, told
+            texts.append(Kept(uuid, what, child.uuid))
+    return after, texts
 
 
 def _explained(inputs: Inputs, kept: list[Kept]) -> tuple[dict[str, str], list[Problem]]:
@@ -573,11 +573,11 @@ def _absent(inputs: Inputs, uuid: str) -> tuple[Claims, dict[Absence, str]]:
     known, and if neither the agent nor another owner claims the name.
     """
     result, absences, row = NONE, dict[Absence, str](), inputs.ledger.claims_on(uuid)
-    is_ours = any(held.provider for who, held in row.items() if who not in STAND_INS)
+    is_owned = any(held.provider for who, held in row.items() if who not in STAND_INS)
     for answer in inputs.answers.in_order:
         names, owner = answer.absent.get(uuid, NONE), answer.owner
         if names != NONE and driver_of(owner) != AGENT:
-            if not (inputs.all_known and is_ours and inputs.policy.may_drop(uuid)):
+            if not (inputs.all_known and is_owned and inputs.policy.may_drop(uuid)):
                 continue
             others = [each for who, each in inputs.answers.on(uuid) if who != owner]
             claimed = (other.claims for other in others)

@@ -77,7 +77,7 @@ class OwnRoot:
 
         ``owners`` are the owner traits that identify the root (UUID) as this agent's.
         """
-        if not saved.known or saved.is_ours(root):
+        if not saved.known or saved.owns(root):
             return saved, ""
         return saved, (
             "from attach to own: this agent now reports the root provider. Stop nova-compute on "
@@ -131,7 +131,7 @@ class AttachedRoot(OwnRoot):
 
     def first_ledger(self, saved: Ledger, root: str, owners: frozenset[str]) -> tuple[Ledger, str]:
         """Return it with only the owner traits of a root that was this agent's: they go."""
-        if not saved.is_ours(root):
+        if not saved.owns(root):
             return saved, ""
         rows = {**saved.claims, root: {ADOPTED: Claims(traits=owners)}}
         return replace(saved, claims=rows), (
@@ -171,7 +171,7 @@ class AttachedRoot(OwnRoot):
     ) -> Answers:
         """Add only that COMPUTE_MANAGED_PCI_DEVICE is on no provider of this agent's own."""
         ledger = with_unrecorded_claims(ledger, observed, answers, policy)
-        own_uuids = (uuid for uuid in ledger.claims if ledger.is_ours(uuid) and uuid in observed)
+        own_uuids = (uuid for uuid in ledger.claims if ledger.owns(uuid) and uuid in observed)
         absent = Claims(traits=frozenset({MANAGED_BY_NOVA}))
         own = Answer(AGENT, absent=dict.fromkeys(own_uuids, absent))
         return answers.with_answer((own,), frozenset({AGENT, STATUS}))

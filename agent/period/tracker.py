@@ -393,7 +393,7 @@ class Tracker:
             agents.update(CAPABILITY_TRAITS.values())
         policy = replace(
             policy,
-            foreign=frozenset(uuid for uuid in others if not ledger.is_ours(uuid)),
+            foreign=frozenset(uuid for uuid in others if not ledger.owns(uuid)),
             replaces_nova=self.new_state and from_nova and policy.owns_root,
             agent_traits=frozenset(agents) | tags_of_others(traits, policy.service_tag),
         )

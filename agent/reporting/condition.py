@@ -19,10 +19,10 @@ WRITE, PROVIDER, PART, PERIOD, HOST = "write", "provider", "part", "period", "ho
 """Other kinds: Placement refused a write; a change is not sent; a part of the host is ill, or can't
 be read or reported; an error other than Placement's ended a period; anything else."""
 
-TRIES_AGAIN = "the agent tries again by itself; to find the cause: compute-agent --check"
+RETRY_STEP = "the agent tries again by itself; to find the cause: compute-agent --check"
 _OPTIONS = "see [placement]"
 _STEPS: Mapping[Next, str] = {
-    "retry": TRIES_AGAIN,
+    "retry": RETRY_STEP,
     "wait": "the agent tries again by itself once nothing uses it",
     "operator": "correct this; the agent tries again by itself",
     "code": "correct the driver or provider file that reports it; computectl plan shows the result",
@@ -115,8 +115,8 @@ def next_step(err: BaseException) -> str:
     if isinstance(err, OF_OPTIONS):
         return _OPTIONS
     if isinstance(err, PlacementError):
-        return _STEPS.get(err.next, TRIES_AGAIN)
-    return getattr(err, "next_step", "") or TRIES_AGAIN
+        return _STEPS.get(err.next, RETRY_STEP)
+    return getattr(err, "next_step", "") or RETRY_STEP
 
 
 def of_period(err: BaseException) -> Condition:

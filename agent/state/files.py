@@ -153,7 +153,7 @@ def remove(path: Path) -> None:
     sync_directory(path.parent)
 
 
-def set_aside(path: Path) -> str:
+def move_damaged(path: Path) -> str:
     """Rename a damaged file to ``NAME.damaged``; return what became of it, to end a clause with."""
     try:
         target = path.replace(path.with_name(f"{path.name}.damaged"))

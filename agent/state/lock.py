@@ -98,12 +98,12 @@ def lock_file(path: Path, within: float) -> Iterator[None]:
     give_up = time.monotonic() + within
     while True:
         with os.fdopen(files.open_file(path, os.O_RDONLY)) as file:
-            is_ours = False
+            is_locked = False
             with suppress(BlockingIOError):
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 # Its holder may have replaced the file before this process got the lock.
-                is_ours = os.path.samestat(os.fstat(file.fileno()), path.stat())
-            if is_ours:
+                is_locked = os.path.samestat(os.fstat(file.fileno()), path.stat())
+            if is_locked:
                 yield
                 return
         if time.monotonic() > give_up:

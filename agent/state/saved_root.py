@@ -84,7 +84,7 @@ class SavedRoot:
                 "%s%s: Placement is read instead; this agent owns what its drivers report from now "
                 "on, and removes nothing else",
                 err,
-                "" if stays else files.set_aside(self.document.path),
+                "" if stays else files.move_damaged(self.document.path),
             )
         except Unusable as err:
             self._is_unread, self.document.problem = True, str(err)
@@ -94,7 +94,7 @@ class SavedRoot:
                 self.view, self.ledger = self._on_disk = saved
         return self.view
 
-    def load_again(self) -> bool:
+    def reload(self) -> bool:
         """Load what could not be read before; return whether that was done now."""
         if not self._is_unread:
             return False

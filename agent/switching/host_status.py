@@ -171,7 +171,7 @@ class HostStatus:
         try:
             return self.document.read(_parsed, no_copy=True)
         except Damaged as err:
-            LOG.warning("%s%s; it is made again", err, files.set_aside(self.document.path))
+            LOG.warning("%s%s; it is made again", err, files.move_damaged(self.document.path))
             return None
 
     @contextmanager

@@ -70,11 +70,11 @@ COLUMNS: Columns = {
 class Explanation:
     """The constraints of a request in the order in which they were applied.
 
-    ``hosts``: number of all hosts; ``left``: of those with candidates, ``None`` if unknown.
+    ``hosts``: number of all hosts; ``remaining``: of those with candidates, ``None`` if unknown.
     """
 
     hosts: int
-    left: int | None
+    remaining: int | None
     rows: tuple[Explained, ...]
 
 
@@ -90,12 +90,12 @@ def explain(request: ResourceRequest, api: API, *, include_disabled: bool) -> Ex
 
 def draw(explanation: Explanation, screen: Screen) -> Iterator[str]:
     """Yield the explanation as a table."""
-    left = "-" if explanation.left is None else explanation.left
-    yield f"hosts with candidates: {left} of {explanation.hosts}"
+    remaining = "-" if explanation.remaining is None else explanation.remaining
+    yield f"hosts with candidates: {remaining} of {explanation.hosts}"
     yield ""
     titles = ("excludes first", "hosts without", "largest")
     yield from in_columns([_line(row) for row in explanation.rows], titles, screen)
-    if explanation.left is None:
+    if explanation.remaining is None:
         yield ""
         yield f"hosts are not counted: at least {LIMIT} candidates, or only sharing providers"
 
@@ -118,7 +118,7 @@ class _Explainer:
     def explain(self) -> Explanation:
         hosts = self._all_hosts()
         every = constraints(self.request)
-        first, left = self._first(every, hosts)
+        first, remaining = self._first(every, hosts)
         rows = []
         for constraint in sorted(every, key=list(first).index) if first else every:
             without = self._hosts([each for each in every if each != constraint])
@@ -130,7 +130,7 @@ class _Explainer:
                     *(self._largest(constraint) if constraint.parameter == AMOUNT else ()),
                 )
             )
-        return Explanation(len(hosts), left, tuple(rows))
+        return Explanation(len(hosts), remaining, tuple(rows))
 
     def _all_hosts(self) -> frozenset[str]:
         """Return the UUIDs of the roots of all hosts, disabled ones too."""
@@ -150,8 +150,8 @@ class _Explainer:
         Empty and ``None`` if hosts can't be counted.
         """
         first: dict[Constraint, int] = {}
-        waiting, left = list(every), hosts
-        while waiting and left:
+        waiting, remaining = list(every), hosts
+        while waiting and remaining:
             for constraint in waiting:  # until the hosts with those before it can be counted
                 found = self._hosts([*first, constraint])
                 if found is not None:
@@ -159,9 +159,9 @@ class _Explainer:
             else:
                 return {}, None
             waiting.remove(constraint)
-            first[constraint] = len(left - found)
-            left &= found
-        return first | dict.fromkeys(waiting, 0), len(left)
+            first[constraint] = len(remaining - found)
+            remaining &= found
+        return first | dict.fromkeys(waiting, 0), len(remaining)
 
     def _hosts(self, subset: Collection[Constraint]) -> frozenset[str] | None:
         """Return the hosts with candidates for these constraints; ``None`` if they are unknown."""

@@ -42,7 +42,7 @@ _OF_GROUP = re.compile(
 )
 
 
-class Given(NamedTuple):
+class Argument(NamedTuple):
     """An option that was given, as Placement's parameter and its value."""
 
     option: str
@@ -119,27 +119,27 @@ def _add_option(
     parser: argparse.ArgumentParser, option: str, kind: str, suffix: str = "", **more: Any
 ) -> None:
     """Add an option of the given kind; all are collected in ``given``, in their order."""
-    given = partial(_given, option, kind, suffix)
+    given = partial(_argument, option, kind, suffix)
     parser.add_argument(option, dest="given", action="append", default=[], type=given, **more)
 
 
-def _given(option: str, kind: str, suffix: str, value: str) -> Given:
+def _argument(option: str, kind: str, suffix: str, value: str) -> Argument:
     if kind == "resources":
         value = value.replace("=", ":")
     if kind == "forbidden":
         kind, value = "required", ",".join(f"!{name.strip()}" for name in value.split(","))
-    return Given(option, f"{kind.replace('-', '_')}{suffix}", value)
+    return Argument(option, f"{kind.replace('-', '_')}{suffix}", value)
 
 
-def _named_group(text: str) -> Given:
+def _named_group(text: str) -> Argument:
     """Return the resources of ``--group``, which may be empty."""
     suffix, _, resources = text.partition(":")
     if not suffix:
         raise argparse.ArgumentTypeError(f"{text}: the suffix is missing")
-    return _given("--group", "resources", suffix, resources)
+    return _argument("--group", "resources", suffix, resources)
 
 
-def whole_form(given: Sequence[Given], forms: Collection[str]) -> Given | None:
+def whole_form(given: Sequence[Argument], forms: Collection[str]) -> Argument | None:
     """Return the option that has the whole request, such as ``--query``; ``None`` without one.
 
     :raises CommandError: another option was given, too.
@@ -152,7 +152,7 @@ def whole_form(given: Sequence[Given], forms: Collection[str]) -> Given | None:
     return form
 
 
-def query_of(given: Iterable[Given], api: API) -> str:
+def query_of(given: Iterable[Argument], api: API) -> str:
     """Return options as a query string, with the provider of ``--in-tree`` by its UUID.
 
     :raises CommandError: a group has no constraint, or Placement lacks the provider.

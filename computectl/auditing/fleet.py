@@ -128,7 +128,7 @@ class FleetAudit:
             text = "no host of the registry reports this root provider"
             self.audit.add(ORPHANS, [Condition(text, step, item["name"])], item["uuid"])
             with self.audit.recording_failures(OWNERSHIP):
-                for uuid, offered in left_inventory(item, self.api):
+                for uuid, offered in unreported_inventory(item, self.api):
                     self.audit.add(OWNERSHIP, [offered], uuid)
         for item in unreported:
             if item["uuid"] in hosts:
@@ -174,7 +174,7 @@ def unused_classes(used: Collection[str], api: API) -> Iterator[Condition]:
             yield Condition("no provider has free inventory of it", step, name, Severity.INFO)
 
 
-def left_inventory(root: Listed, api: API) -> Iterator[tuple[str, Condition]]:
+def unreported_inventory(root: Listed, api: API) -> Iterator[tuple[str, Condition]]:
     """Yield findings on inventory of a tree that no host reports, with the provider's UUID."""
     for item in members_of(root["uuid"], api):
         inventory, _ = read_part(item["uuid"], "inventories", api)

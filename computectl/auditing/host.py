@@ -52,7 +52,7 @@ class HostAudit:
         :raises CommandError: this host has no root provider yet.
         :raises reportclient.errors.PlacementError: a tree could not be read.
         """
-        roots = self.session.roots_or_none_left()
+        roots = self.session.remaining_roots()
         trees = {}
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool:
             for root in roots:
@@ -75,7 +75,7 @@ class HostAudit:
             text = "this root provider is not in Placement"
             self.audit.add(REPORTING, [self._not_reported(text, root)])
             return tree
-        others = {uuid for uuid in view.sharing if not ledger.is_ours(uuid)}
+        others = {uuid for uuid in view.sharing if not ledger.owns(uuid)}
         own_providers = [provider for provider in tree.walk() if provider.uuid not in others]
         self.audit.providers += len(own_providers)
         self._ownership(root, own_providers, tree, ledger)
@@ -170,7 +170,7 @@ def unowned(provider: Provider, ledger: Ledger, declared: frozenset[str]) -> Ite
 
     ``declared`` are the traits that provider files have for it.
     """
-    if not ledger.is_ours(provider.uuid):
+    if not ledger.owns(provider.uuid):
         text = "was created by another service, so this agent does not change it"
         step = f"to take it over: computectl adopt {provider.uuid}"
         yield Condition(text, step, provider.name, Severity.INFO)

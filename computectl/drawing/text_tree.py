@@ -63,16 +63,16 @@ class _Drawing:
     def text(self, roots: Sequence[str], shared: SharingProviders) -> str:
         """Draw several trees, then sharing providers, all with common columns."""
         places = [place for root in roots for place in self._places(root)]
-        lone = (
+        sharing = (
             _Place(provider, "", "", tight=True)
             for providers in shared.values()
             for provider in providers
         )
         headings = (
             Line(place.here, self._heading(place.provider, one_line=True))
-            for place in (*places, *lone)
+            for place in (*places, *sharing)
         )
-        one_line = all(len(heading.left) <= self.screen.width for heading in headings)
+        one_line = all(len(heading.label) <= self.screen.width for heading in headings)
         lines: list[Line] = []
         for place in places:
             between = [Line("")] if lines and place.provider.parent_uuid is None else []

@@ -27,10 +27,10 @@ from reportclient.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """The calls of ``computectl tree --all``, and sentences on the trees that it left out."""
+    """The calls of ``computectl tree --all``, and sentences on the trees that it omitted."""
 
     calls: int
-    left_out: tuple[str, ...]
+    omitted: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +41,21 @@ class Trees:
     fleet: Fleet | None = None
 
     def together(self) -> tuple[Snapshot, Usage]:
-        """Return all trees as one snapshot; a lone root beside one tree may belong to another."""
+        """Return all trees as one snapshot; a root beside one tree may belong to another."""
         members: dict[str, Provider] = {}
-        lone: dict[str, Provider] = {}
+        others: dict[str, Provider] = {}
         usages: dict[str, Mapping[str, int]] = {}
         consumers: dict[str, int] = {}
         generations: dict[str, int] = {}
         for observed in self.observed:
             for provider in observed.snapshot.walk():
                 own = observed.snapshot.root_of(provider.uuid) == observed.root
-                (members if own else lone).setdefault(provider.uuid, provider)
+                (members if own else others).setdefault(provider.uuid, provider)
             usages |= observed.usage.usages or {}
             consumers |= observed.usage.consumers
             generations |= observed.usage.generations
         marked = next((tree.usage.marked for tree in self.observed if tree.usage.marked), None)
-        snapshot = Snapshot.build({**lone, **members}.values())
+        snapshot = Snapshot.build({**others, **members}.values())
         return snapshot, Usage(usages, consumers, generations, marked)
 
 
@@ -157,17 +157,17 @@ def read_trees(
         tree = read_tree(root["uuid"], once)
         observed += [tree] if tree is not None else []
     progress("")
-    left_out = []
+    omitted = []
     if beyond := len(matching) - len(wanted):
-        left_out.append(
+        omitted.append(
             f"{beyond} of {len(matching)} trees are left out by --limit {limit}; "
             "a higher limit or a pattern of names shows others"
         )
     if dear := len(wanted) - len(chosen):
-        left_out.append(f"{dear} trees would take too many calls; --most-calls allows more")
+        omitted.append(f"{dear} trees would take too many calls; --most-calls allows more")
     if many:
-        left_out.append("only trees of hosts (COMPUTE_NODE) were searched: too many other trees")
-    return Trees(tuple(observed), Fleet(once.calls, tuple(left_out)))
+        omitted.append("only trees of hosts (COMPUTE_NODE) were searched: too many other trees")
+    return Trees(tuple(observed), Fleet(once.calls, tuple(omitted)))
 
 
 def _affordable(wanted: list[Listed], most_calls: int, once: "CachedReads") -> list[Listed]:

@@ -64,7 +64,7 @@ class Session:
         saved = saved_roots(self.settings.state_path)
         return list(dict.fromkeys([*([own] if own else []), *saved]))
 
-    def roots_or_none_left(self) -> list[str]:
+    def remaining_roots(self) -> list[str]:
         """Return this host's roots; none of an attached host that was retired.
 
         :raises CommandError: this host has no root, and the agent has not run here.

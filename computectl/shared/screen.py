@@ -199,7 +199,7 @@ class Line:
     style: str | None = None
 
     @property
-    def left(self) -> str:
+    def label(self) -> str:
         """The text before the columns, without colour."""
         return self.prefix + BETWEEN.join(text for text, _ in self.texts)
 
@@ -214,15 +214,15 @@ def in_columns(
     rows = [line for line in lines if line.cells]
     table = [titles, *(row.cells for row in rows)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    left = max((len(heading), *(len(row.left) for row in rows)))
-    roomy = left + sum(widths) + len(BETWEEN) * len(widths) <= screen.width
+    width = max((len(heading), *(len(row.label) for row in rows)))
+    roomy = width + sum(widths) + len(BETWEEN) * len(widths) <= screen.width
     gap = BETWEEN if roomy else " "
     if rows:
-        yield heading.ljust(left) + _cells(titles, widths, gap)
+        yield heading.ljust(width) + _cells(titles, widths, gap)
     for line in lines:
         painted = BETWEEN.join(screen.paint(text, style) for text, style in line.texts)
         if line.cells:
-            painted += " " * (left - len(line.left))
+            painted += " " * (width - len(line.label))
             painted += screen.paint(_cells(line.cells, widths, gap), line.style)
         yield (line.prefix + painted).rstrip()
 

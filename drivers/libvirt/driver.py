@@ -146,7 +146,7 @@ class LibvirtDriver(ComputeDriver):
         def call(connection: Any) -> list[str]:
             return [each.UUIDString() for each in connection.listAllDomains(0)]
 
-        return self._host.call_if_supported(GUESTS, call, [], aside=True)
+        return self._host.call_if_supported(GUESTS, call, [], isolated=True)
 
     def took(self) -> Mapping[str, float]:
         """Return the seconds that the last query of each source took."""

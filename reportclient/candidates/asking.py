@@ -89,8 +89,8 @@ def with_safe_group_policy(request: ResourceRequest) -> tuple[ResourceRequest, b
 
 def _isolated(candidate: AllocationRequest) -> bool:
     """Return whether each group with a suffix is met by a provider of its own."""
-    met = [uuids for suffix, uuids in candidate.mappings.items() if suffix]
-    return len({uuid for uuids in met for uuid in uuids}) == len(met)
+    used = [uuids for suffix, uuids in candidate.mappings.items() if suffix]
+    return len({uuid for uuids in used for uuid in uuids}) == len(used)
 
 
 def _miscounted(request: ResourceRequest, answer: AllocationCandidates) -> int:

@@ -62,8 +62,8 @@ class FakePlacement(Endpoints):
             text = f"{method} {path} needs microversion {version}"
             raise TooOld(text, newest=self.microversion)
         self.requests.append(Recorded(method, path, _copied(json)))
-        met = (f for f in self.failures if f.method == method and f.path.search(path))
-        failure = next(met, None)
+        matching = (f for f in self.failures if f.method == method and f.path.search(path))
+        failure = next(matching, None)
         if failure is None:
             return self.answer(method, path, json=json, microversion=version)
         self.failures.remove(failure)

@@ -1,6 +1,7 @@
 """One provider by itself: as many calls as somebody with curl would need, whatever is beside it."""
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from threading import Thread
 
 import pytest
@@ -197,8 +198,12 @@ def test_clients_of_other_processes_lose_no_write_of_one_provider(world: World) 
     clients = [Client(world.api) for _ in range(6)]
 
     def report(number: int) -> None:
-        for each in range(4):
-            clients[number].provider(SECOND).set_records({f"CUSTOM_{number}_{each}": {"total": 1}})
+        missing = {f"CUSTOM_{number}_{each}": {"total": 1} for each in range(4)}
+        while missing:
+            with suppress(Conflict):  # ten in a row, as on a busy machine: nothing was written
+                name, record = next(iter(missing.items()))
+                clients[number].provider(SECOND).set_records({name: record})
+                del missing[name]
 
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(report, range(6)))

@@ -60,8 +60,8 @@ def test_each_host_is_counted_by_the_first_constraint(query: str, api: Placement
     found = explained(query, api)
     first = {str(row.constraint): row.excludes_first for row in found.rows if row.excludes_first}
     assert first == FIRST[query]
-    assert sum(first.values()) + (found.left or 0) == found.hosts == 200
-    assert found.left == len(allocation_candidates(read_request(query), api).hosts())
+    assert sum(first.values()) + (found.remaining or 0) == found.hosts == 200
+    assert found.remaining == len(allocation_candidates(read_request(query), api).hosts())
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_what_is_in_use_is_not_to_be_had(api: PlacementAPI, placement_server) ->
 
 def test_hosts_of_what_is_only_shared_are_not_counted(api: PlacementAPI) -> None:
     found = explained("resources=DISK_GB:1", api)
-    assert (found.hosts, found.left) == (200, None)
+    assert (found.hosts, found.remaining) == (200, None)
     assert {row.excludes_first for row in found.rows} == {None}
     assert "hosts are not counted" in list(draw(found, Screen()))[-1]
 
@@ -152,7 +152,7 @@ def test_hosts_of_too_many_candidates_are_not_counted(api: PlacementAPI, monkeyp
     found = explained("resources=VCPU:249,MEMORY_MB:1", api)
     counts = {str(row.constraint): row.hosts_without for row in found.rows}
     assert counts == {"resources=MEMORY_MB:1": 0, "resources=VCPU:249": None, ENABLED: 0}
-    assert explained("resources=VCPU:1", api).left is None
+    assert explained("resources=VCPU:1", api).remaining is None
 
 
 def test_an_explanation_takes_few_calls(api: PlacementAPI) -> None:

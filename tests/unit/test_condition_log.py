@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.reporting.condition import TRIES_AGAIN
+from agent.reporting.condition import RETRY_STEP
 from agent.reporting.condition_log import ConditionLog
 from agent.reporting.reports import Report
 from reportclient.errors import InUse
@@ -63,8 +63,8 @@ def test_a_period_that_broke_off_ends_no_other_trouble(caplog: pytest.LogCapture
     causes = [(taken, None), ({}, away), ({}, away), (taken, None), ({}, None)]
     reports = (report_with(failed=failed, error=error) for failed, error in causes)
     assert logged(caplog, *reports) == [
-        f"Node host1: u1: name taken; {TRIES_AGAIN}",
-        f"Node host1: no answer; {TRIES_AGAIN}",
+        f"Node host1: u1: name taken; {RETRY_STEP}",
+        f"Node host1: no answer; {RETRY_STEP}",
         "Node host1: resolved: no answer",
         "Node host1: resolved: u1: name taken",
     ]
@@ -74,7 +74,7 @@ def test_what_a_broken_off_period_finds_besides_is_told(caplog: pytest.LogCaptur
     away = RuntimeError("no answer")
     errors = ({"fake": RuntimeError(text)} for text in ("no disk", "no memory"))
     told = logged(caplog, *(report_with("h", driver_errors=each, error=away) for each in errors))
-    assert told == [f"Node h: driver fake: no disk{STAYS}", f"Node h: no answer; {TRIES_AGAIN}"] + [
+    assert told == [f"Node h: driver fake: no disk{STAYS}", f"Node h: no answer; {RETRY_STEP}"] + [
         f"Node h: driver fake: no memory{STAYS}"
     ]
 

@@ -39,13 +39,13 @@ def test_offline_cpus_of_a_set_are_left_out_unless_guests_wake_them():
     cpus = ALL, ALL - {1, 2, 3}, policy({0, 1}, {2, 3, 4})
     found = guest_cpus(*cpus)
     assert (found.shared, found.dedicated) == ({0}, {4})
-    assert found.left_out == {
+    assert found.uncounted == {
         "[compute] cpu_shared_set": "CPU 1 is offline: not counted",
         "[compute] cpu_dedicated_set": "CPU 2-3 is offline: not counted",
     }
     found = guest_cpus(*cpus, wakes_dedicated=True)
     assert found.dedicated == {2, 3, 4}
-    assert list(found.left_out) == ["[compute] cpu_shared_set"]
+    assert list(found.uncounted) == ["[compute] cpu_shared_set"]
 
 
 def test_cores_with_a_dedicated_and_a_shared_thread_are_found():

@@ -317,7 +317,7 @@ def told_another_interval(seed: int, interval: float | None) -> list[float]:
     bench = Bench(until=400)
 
     def every() -> None:
-        bench.loop.start_again(interval, random.Random(seed).uniform(0.0, 120.0))
+        bench.loop.reschedule(interval, random.Random(seed).uniform(0.0, 120.0))
 
     bench.later = [(70, Job(every, Future()))]
     return bench.run(60)

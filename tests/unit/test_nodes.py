@@ -268,8 +268,8 @@ def test_a_ledger_that_could_not_be_read_at_the_start_is_not_overwritten(
         unreadable.setattr(files, "read_with_identity", Mock(side_effect=error))
         file.load()
         assert "Input/output error" in file.document.problem
-        assert not file.load_again()
+        assert not file.reload()
     assert not file.save_ledger(Ledger(known=True))
     assert _kept_in(tmp_path) == ledger
-    assert file.load_again() and file.ledger == ledger and not file.document.problem
+    assert file.reload() and file.ledger == ledger and not file.document.problem
     assert file.save_ledger(replace(ledger, known=True))

@@ -49,12 +49,12 @@ except ValueError as err:
     LOG.exception("Can't connect to %s", url.encode())
     logs.complain(f"x: {err}")
 path.write_text(after.read_text())
-config.read_again(conf, args)
+config.reload(conf, args)
 conf.log_opt_values(LOG, logging.INFO)
 guru.dump(conf, sys._getframe())
 path.write_text(path.read_text().replace("= ", "", 1))
 try:
-    config.read_again(conf, args)
+    config.reload(conf, args)
 except Exception as err:
     LOG.warning("Not reloaded: %s", err)
 """

@@ -157,16 +157,16 @@ class Host:
             raise
 
     def call_if_supported(
-        self, what: str, call: LibvirtCall[T], default: D, *, aside: bool = False
+        self, what: str, call: LibvirtCall[T], default: D, *, isolated: bool = False
     ) -> T | D:
         """Like ``call_libvirt``, but return ``default`` if the hypervisor lacks the call.
 
-        ``aside``: over a side connection, one for each ``what``.  A call for a pool whose server
-        hangs, or for a device whose firmware does, can block for any time; there it blocks no other
-        call, and libvirt does not count as lost.
+        ``isolated``: over a side connection, one for each ``what``.  A call for a pool whose
+        server hangs, or for a device whose firmware does, can block for any time; there it blocks
+        no other call, and libvirt does not count as lost.
         """
         try:
-            return self._call_aside(what, call) if aside else self.call_libvirt(what, call)
+            return self._call_isolated(what, call) if isolated else self.call_libvirt(what, call)
         except ErrorReply as err:
             if err.unsupported:
                 return default
@@ -182,7 +182,7 @@ class Host:
         except (Overdue, Blocked) as err:
             raise DriverNotReady(f"{what}: {err}") from None
 
-    def _call_aside(self, what: str, call: LibvirtCall[T]) -> T:
+    def _call_isolated(self, what: str, call: LibvirtCall[T]) -> T:
         self._ensure_connected()
         if what not in self._side_queues:
             self._side_queues[what] = CallQueue(

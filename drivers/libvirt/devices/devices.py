@@ -219,7 +219,7 @@ def list_all_guests(host: Host) -> ListedDocuments[Element]:
     def call(connection: Any) -> ListedDocuments[Element]:
         return _guests(connection, host.binding, lambda text: parse_document(text, "domain"))
 
-    return host.call_if_supported(GUESTS, call, ListedDocuments(), aside=True)
+    return host.call_if_supported(GUESTS, call, ListedDocuments(), isolated=True)
 
 
 def _guests(connection: Any, binding: Any, parse: Callable[[str], T]) -> ListedDocuments[T]:

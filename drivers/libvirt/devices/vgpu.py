@@ -153,10 +153,10 @@ def vgpu_pools(
         elif absent:
             notes[f"mdev type {name}"] = f"is not available on {', '.join(sorted(absent))}"
         limit = MAX_INT if mdev_type.max_instances is None else mdev_type.max_instances
-        left = max(limit - sum(device.existing.get(name, 0) for device in capable), 0)
+        free = max(limit - sum(device.existing.get(name, 0) for device in capable), 0)
         for device in capable:
-            more = min(device.available.get(name, 0), left)
-            left -= more
+            more = min(device.available.get(name, 0), free)
+            free -= more
             total = min(device.existing.get(name, 0) + more, MAX_INT)
             if total:
                 pool = ReportedProvider(

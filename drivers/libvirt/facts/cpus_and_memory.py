@@ -155,7 +155,7 @@ class CpusAndMemory:
         return replace(
             report,
             traits={} if answer.threads is None else {HYPERTHREADING: answer.threads},
-            notes={**cpus.left_out, **report.notes},
+            notes={**cpus.uncounted, **report.notes},
             warnings=[warning] if mixed else [],
             incomplete=frozenset() if cells_read else frozenset({CELLS}),
         )

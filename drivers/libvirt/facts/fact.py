@@ -143,7 +143,7 @@ class Sources:
         """
         now = self.fetch_or_default(
             topic,
-            lambda: self.host.call_if_supported(topic, call, ListedDocuments(), aside=True),
+            lambda: self.host.call_if_supported(topic, call, ListedDocuments(), isolated=True),
             None,
             until_event=topic,
         )

@@ -230,8 +230,8 @@ def cpus_and_memory_report(
         suffix = "" if name == node else f" of NUMA cell {_cell_number(node, name)}"
         notes |= {f"{subject}{suffix}": problem for subject, problem in problems.items()}
     for old, new in ((VCPU, PCPU), (PCPU, VCPU)):
-        is_gone = not any(old in records for records in desired.values())
-        if is_gone and any(old in records for records in current.values()):
+        is_unreported = not any(old in records for records in desired.values())
+        if is_unreported and any(old in records for records in current.values()):
             for name, records in desired.items():
                 if not {old, new} & current.get(name, {}).keys() and records.pop(new, None):
                     text = f"Placement still has {old}: {new} is reported once no guest uses it"

@@ -98,7 +98,7 @@ def pmem_labels(parts: Sequence[str]) -> PmemLabels:
     :raises ValueError: a part is invalid or repeated; the message names option and part.
     """
     labels: dict[str, tuple[str, ...]] = {}
-    seen: set[str] = set()
+    listed: set[str] = set()
     for part in parts:
         label, colon, namespaces = (piece.strip() for piece in part.partition(":"))
         names = tuple(name.strip() for name in namespaces.split("|"))
@@ -109,9 +109,9 @@ def pmem_labels(parts: Sequence[str]) -> PmemLabels:
             raise ValueError(f"{OPTION}: the label {label!r} is too long for a resource class")
         if resource_class in labels:
             raise ValueError(f"{OPTION}: the label {label!r} is listed twice ({resource_class})")
-        duplicates = seen.intersection(names) or {n for n in names if names.count(n) > 1}
+        duplicates = listed.intersection(names) or {n for n in names if names.count(n) > 1}
         if duplicates:
             raise ValueError(f"{OPTION}: the namespace {min(duplicates)!r} is listed twice")
-        seen.update(names)
+        listed.update(names)
         labels[resource_class] = names
     return labels

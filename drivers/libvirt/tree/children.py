@@ -48,14 +48,14 @@ def write_report(
     """
     root = tree.data(nodename)
     reported, problems = _writable(tree, root.uuid, report)
-    uuids, gone = _recognised(tree, root, report, reported)
-    moving = Moving(tree, root, report, reported, uuids, gone)
+    uuids, unreported = _recognised(tree, root, report, reported)
+    moving = Moving(tree, root, report, reported, uuids, unreported)
     transfers = moving.transfers()
     must_wait = bool(transfers) and allocations is None
     if must_wait:
         report, reported = moving.before_transfers(transfers)
         moved = {uuid for move in transfers for uuid in move.sources}
-        gone = [provider for provider in gone if provider.uuid not in moved]
+        unreported = [provider for provider in unreported if provider.uuid not in moved]
     before = {uuid: tree.data(uuid).inventory for uuid in tree.get_provider_uuids(root.uuid)}
     _place_all(tree, root, report, reported, uuids)
     _write_root(tree, root.uuid, report)
@@ -71,10 +71,10 @@ def write_report(
         }
         move_allocations(tree, moves, allocations, target_by_consumer)
         sources = {uuids[name]: child.source for name, child in reported.items()}
-        leaving = {provider.uuid for provider in gone}
+        leaving = {provider.uuid for provider in unreported}
         still_used = _keep_used(tree, before, allocations, leaving, sources)
-        gone = [provider for provider in gone if provider.uuid not in still_used]
-    for provider in gone:
+        unreported = [provider for provider in unreported if provider.uuid not in still_used]
+    for provider in unreported:
         uuid = provider.uuid
         tree.adopt(uuid)  # it may be Nova's; other services' never get here
         if tree.get_provider_uuids(uuid) == [uuid]:
@@ -131,8 +131,8 @@ def _recognised(
         else:
             uuids[name] = own if tree.exists(own) else renamed.get(name, own)
     incomplete, used = report.unanswered | report.incomplete, {*uuids.values()}
-    left = (child for uuid, child in children.items() if uuid not in used)
-    return uuids, [it for it in left if not incomplete & {it.name, *sources_of(it.name)}]
+    unmatched = (child for uuid, child in children.items() if uuid not in used)
+    return uuids, [it for it in unmatched if not incomplete & {it.name, *sources_of(it.name)}]
 
 
 def _writable(
@@ -190,20 +190,20 @@ def _keep_used(
     tree: ProviderTree,
     before: Mapping[str, Records],
     allocations: Allocations,
-    gone: Collection[str],
+    leaving: Collection[str],
     sources: Mapping[str, str],
 ) -> frozenset[str]:
     """Keep inventory that is in use and does not move; return the UUIDs of providers with
     allocations.
 
     A reshape is done whole or not at all, and inventory in use can't be removed.  The agent drains
-    it from the next period on.  Providers that are ``gone`` keep nothing else, or what moved would
-    exist twice.  A child that keeps a class gets no new one, which may be the same device;
+    it from the next period on.  Providers that are ``leaving`` keep nothing else, or what moved
+    would exist twice.  A child that keeps a class gets no new one, which may be the same device;
     ``sources`` has the children's sources by UUID.
     """
     held = held_amounts(allocations)
     for uuid in before.keys() & held.keys():
-        desired = {} if uuid in gone else tree.data(uuid).inventory
+        desired = {} if uuid in leaving else tree.data(uuid).inventory
         in_use = {
             name: before[uuid][name]
             for name, amounts in held[uuid].items()

@@ -19,8 +19,8 @@ from reportclient.provider_tree import ProviderTree
 class Moving:
     """The tree as Placement has it, and the report to write.
 
-    ``reported``: the children that can be written, by name, ``uuids`` their UUIDs; ``gone``: those
-    that nothing reports.
+    ``reported``: the children that can be written, by name, ``uuids`` their UUIDs; ``unreported``:
+    those that nothing reports.
     """
 
     tree: ProviderTree
@@ -28,7 +28,7 @@ class Moving:
     report: HostReport
     reported: Mapping[str, ReportedProvider]
     uuids: Mapping[str, str]
-    gone: Sequence[ProviderData]
+    unreported: Sequence[ProviderData]
 
     def transfers(self) -> tuple[Move, ...]:
         """Return the moves in the order in which they are done; targets are names."""
@@ -74,7 +74,7 @@ class Moving:
         cells = self.report.cells.values()
         inventories = [cell.inventory for cell in cells] or [self.report.inventory]
         taken = frozenset(name for inventory in inventories for name in inventory)
-        sources = {old.uuid: taken & old.inventory.keys() for old in self.gone}
+        sources = {old.uuid: taken & old.inventory.keys() for old in self.unreported}
         if cells:
             sources = {self.root.uuid: taken & self._leaving, **sources}
             sources.update(dict.fromkeys(self._divided(), taken))
@@ -106,7 +106,7 @@ class Moving:
 
     def _replaced(self) -> Iterator[Move]:
         """Yield moves from a removed provider to those that have its devices now."""
-        for old in self.gone:
+        for old in self.unreported:
             for name in sorted(old.inventory):
                 successors = [
                     child.name for child in self.report.children if self._inherits(child, old, name)

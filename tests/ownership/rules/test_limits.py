@@ -71,7 +71,7 @@ def test_without_a_ledger_a_driver_may_report_what_is_there() -> None:
     said = said_by(says(ONE, root(), device(8, A)))
     reconciled = reconcile(there(root(), device(4)), Ledger(), said, OWN)
     assert reconciled.desired.providers[DEVICE] == device(8, A)
-    assert reconciled.ledger.is_ours(DEVICE) and not reconciled.problems
+    assert reconciled.ledger.owns(DEVICE) and not reconciled.problems
 
 
 POOL = Provider(DEVICE, "pool", None, device(8).inventory)

@@ -92,7 +92,7 @@ def test_nothing_foreign_ever_changes(world: tuple[Snapshot, Ledger, Answers]) -
     for uuid, provider in observed.providers.items():
         after = reconciled.desired.get(uuid)
         if after is None:
-            assert ledger.is_ours(uuid)
+            assert ledger.owns(uuid)
             continue
         for before, now in (
             (provider.inventory.keys(), after.inventory.keys()),
@@ -183,7 +183,7 @@ def test_who_is_silent_holds_nobody_up(world: tuple[Snapshot, Ledger, Answers]) 
     for answer in said.in_order:
         for uuid, one in answer.reported.items():
             after = reconciled.desired.get(uuid)
-            ours = uuid == ROOT or ledger.is_ours(uuid)
+            ours = uuid == ROOT or ledger.owns(uuid)
             if after is not None and ours and uuid not in reconciled.ledger.leaving:
                 assert one.claims.traits <= after.traits | {DISABLED}
 

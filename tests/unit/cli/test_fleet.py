@@ -45,7 +45,7 @@ def test_of_ten_thousand_hosts_only_those_are_read_that_are_shown() -> None:
     assert trees.fleet is not None
     assert trees.fleet.calls == len(api.paths) == 1 + 5 * 4
     assert ALL not in api.paths
-    assert [words.split()[0] for words in trees.fleet.left_out] == ["106", "only"]
+    assert [words.split()[0] for words in trees.fleet.omitted] == ["106", "only"]
 
 
 def test_where_there_are_few_hosts_what_is_no_host_is_found_too() -> None:
@@ -53,7 +53,7 @@ def test_where_there_are_few_hosts_what_is_no_host_is_found_too() -> None:
     trees = read_trees(api, limit=1)
     assert ALL in api.paths
     assert trees.fleet is not None
-    assert not any("only trees of hosts" in words for words in trees.fleet.left_out)
+    assert not any("only trees of hosts" in words for words in trees.fleet.omitted)
 
 
 def test_calls_are_bounded_before_they_are_made() -> None:
@@ -63,7 +63,7 @@ def test_calls_are_bounded_before_they_are_made() -> None:
     assert trees.fleet is not None
     dear = 40 - len(trees.observed)
     assert dear > 0
-    assert trees.fleet.left_out[0].startswith(f"{dear} trees would take too many calls")
+    assert trees.fleet.omitted[0].startswith(f"{dear} trees would take too many calls")
 
 
 def test_progress_is_told_and_ended() -> None:

@@ -42,29 +42,29 @@ def echo(bus: Bus, now: SimpleNamespace) -> Echo:
 def test_a_registry_is_heard_as_long_as_its_messages_come_back(
     echo: Echo, bus: Bus, now: SimpleNamespace
 ) -> None:
-    assert not echo.is_heard()
+    assert not echo.is_received()
     echo.send()
-    assert not echo.is_heard(), "sent is not delivered"
+    assert not echo.is_received(), "sent is not delivered"
     (call,) = bus.sent
     assert (call["method"], call["server"], call["answered"]) == ("echo", "one", False)
-    echo.hear(call["number"])
+    echo.receive(call["number"])
     now.seconds += ECHO_WITHIN
-    assert echo.is_heard()
+    assert echo.is_received()
     now.seconds += 0.1
-    assert not echo.is_heard()
+    assert not echo.is_received()
 
 
 def test_a_message_of_somebody_else_is_no_echo(echo: Echo) -> None:
     for number in ("", 0, None, [], "0" * 64):
-        echo.hear(number)
-    assert not echo.is_heard()
+        echo.receive(number)
+    assert not echo.is_received()
 
 
 @pytest.mark.parametrize("error", [TransportUnavailable("away"), RuntimeError("no new thread")])
 def test_an_echo_that_can_not_be_sent_is_no_echo(echo: Echo, bus: Bus, error: Exception) -> None:
     bus.error = error
     echo.send()
-    assert not echo.is_heard()
+    assert not echo.is_received()
 
 
 def test_an_echo_needs_no_signature_and_all_else_does() -> None:

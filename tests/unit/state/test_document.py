@@ -120,7 +120,7 @@ def test_what_is_no_document_is_damage_and_can_be_moved_away(tmp_path: Path, dat
     with pytest.raises(Damaged, match=str(one.path)):
         one.read(same)
     aside = one.path.with_name("kept.json.damaged")
-    assert files.set_aside(one.path) == f", it is now {aside}"
+    assert files.move_damaged(one.path) == f", it is now {aside}"
     assert aside.read_bytes() == data
     assert one.read(same) is None
 

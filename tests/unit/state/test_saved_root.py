@@ -141,12 +141,12 @@ def test_a_later_versions_document_is_left_alone(tmp_path: Path, saved: SavedRoo
     Document(path, version=2).save({"root": ROOT})
     data = path.read_bytes()
     again = saved_in(tmp_path)
-    assert not again.save_ledger(LEDGER) and not again.load_again()
+    assert not again.save_ledger(LEDGER) and not again.reload()
     again.forget()
     assert path.read_bytes() == data
     assert "a later compute-agent wrote it" in again.document.problem
     path.unlink()
-    assert again.load_again() and again.save_ledger(LEDGER)
+    assert again.reload() and again.save_ledger(LEDGER)
 
 
 def test_a_full_disk_leaves_what_was_saved(tmp_path, saved: SavedRoot, caplog) -> None:
