@@ -26,7 +26,7 @@ from reportclient.refusals import Refusals, users_by_class
 from reportclient.root import BulkWrites, Counting, Root, Store
 from reportclient.schedule import AT_ONCE, Times
 from reportclient.snapshot import Snapshot
-from reportclient.view import View
+from reportclient.view import View, still_drained
 
 Change = Callable[[ProviderTree], None]
 
@@ -368,9 +368,11 @@ class Client:
         causes = refusals.errors(outcome.failed)
         waiting = {k: e for k, e in causes.items() if k in held and isinstance(e, InUse)}
         failed = {key: err for key, err in causes.items() if key not in waiting}
-        for uuid in leaving | view.drained.keys():
+        now = {uuid: view.snapshot.get(uuid) for uuid in view.drained}
+        draining = frozenset(still_drained(view.drained, now))
+        for uuid in leaving | draining:
             waiting.setdefault(uuid, InUse(f"provider {uuid} was in use before: still draining"))
-        return Result(view, (), failed, waiting, frozenset(view.drained), plan.problems)
+        return Result(view, (), failed, waiting, draining, plan.problems)
 
 
 def _without_freed(

@@ -66,10 +66,8 @@ def refresh(  # noqa: PLR0913  all but three are keywords
     others = view.sharing.difference(own)
     roots = [uuid for uuid in view.snapshot.children(None) if uuid not in {root, *others}]
     restored = _was_restored(view, listed, root, modified)
-    is_restored = view.restored or restored
-    if everything or restored:
-        view = View(drained=view.drained, drained_since=view.drained_since)
-    reading = _Reading(view, api, at_once, traits_of(listed))
+    known = View() if everything or restored else view
+    reading = _Reading(known, api, at_once, traits_of(listed))
     reading.add(listed)
     providers = reading.providers
     aggregates = {uuid for each in providers.values() for uuid in each.aggregates}
@@ -82,9 +80,20 @@ def refresh(  # noqa: PLR0913  all but three are keywords
             if uuid in roots or any(item["parent_provider_uuid"] is None for item in tree[:1]):
                 reading.add(tree[:1], as_roots=True)
                 reading.add([item for item in tree[1:] if item["uuid"] not in providers])
-    sharing &= providers.keys()
-    view = reading.result(path, frozenset(sharing))
-    return replace(view, modified=modified, restored=is_restored)
+    # A server whose data is older, or that leaves out a provider, does not show what is drained.
+    before, generations = view.generations, reading.generations
+    now = dict[str, Provider | None]()
+    if everything and not restored:
+        now = dict.fromkeys(view.drained)
+    now |= {uuid: it for uuid, it in providers.items() if generations[uuid] >= before.get(uuid, 0)}
+    drained = still_drained(view.drained, now)
+    return replace(
+        reading.result(path, frozenset(sharing & providers.keys())),
+        drained=drained,
+        drained_since={uuid: at for uuid, at in view.drained_since.items() if uuid in drained},
+        restored=view.restored or restored,
+        modified=modified,
+    )
 
 
 def with_unread(view: View, api: API) -> View:
@@ -114,7 +123,7 @@ def with_unread(view: View, api: API) -> View:
         snapshot=snapshot,
         generations=generations,
         names=view.names.including(filter(None, changed.values())),
-        drained=still_drained(view.drained, snapshot.get),
+        drained=still_drained(view.drained, changed),
         certain=True,
         unread=unread,
         modified="",
@@ -404,8 +413,6 @@ class _Reading:
         Providers of which an ancestor was not read are left out: it was deleted meanwhile.
         """
         names, snapshot, providers = self.view.names, self.view.snapshot, self.providers
-        drained = still_drained(self.view.drained, providers.get)
-        since = {uuid: at for uuid, at in self.view.drained_since.items() if uuid in drained}
         if providers != snapshot.providers:
             names, readable = names.including(providers.values()), dict(providers)
             above = {uuid: each.parent_uuid for uuid, each in readable.items() if each.parent_uuid}
@@ -414,5 +421,4 @@ class _Reading:
                     del readable[uuid], above[uuid]
             # Parents in a circle are no forest.
             snapshot = forms.checked(f"GET {path}", Snapshot.build, readable.values())
-        generations = self.generations
-        return View(snapshot, generations, names, sharing, drained, since, certain=True)
+        return View(snapshot, self.generations, names, sharing, certain=True)

@@ -29,7 +29,14 @@ from reportclient.errors import (
 )
 from reportclient.http import API
 from reportclient.model import Provider
-from reportclient.plan import CreateProvider, DeleteProvider, Operation, Plan, with_bulk_writes
+from reportclient.plan import (
+    CreateProvider,
+    DeleteProvider,
+    Operation,
+    Plan,
+    SetInventory,
+    with_bulk_writes,
+)
 from reportclient.reader import (
     Listed,
     has_generation,
@@ -284,9 +291,26 @@ class Root:
         stopped_by = outcome.stopped_by
         if refusals.by_subject:
             drains = refusals.drains(self.view.snapshot, plan, foreign)
+            self._note_drains(drains)
             drained = self.send(drains, api)
             stopped_by = stopped_by or drained.stopped_by
         return replace(outcome, view=self.view, stopped_by=stopped_by or refusals.silence)
+
+    def _note_drains(self, drains: Plan) -> None:
+        """Save what is drained before it is written: the answer may be lost, or a kill may come.
+
+        Nothing in Placement shows how much of it was reserved before.
+        """
+        view, drained = self.view, dict(self.view.drained)
+        since = {uuid: at for uuid, at in view.drained_since.items() if uuid in drained}
+        for drain in drains:
+            assert isinstance(drain, SetInventory)
+            drained[drain.uuid] = {**drain.drains, **drained.get(drain.uuid, {})}
+            since.setdefault(drain.uuid, self.wall_clock())
+        if drained != view.drained:
+            self.view = replace(view, drained=drained, drained_since=since)
+            if self.store is not None:
+                self.store.save(self.uuid, self.view)
 
     def _refuse_changed(self, deleted: set[str], api: Counting) -> None:
         """Look whether what is to be deleted is as it was read: a DELETE takes no generation.
@@ -318,11 +342,7 @@ class Root:
         api.done += outcome.done
         if outcome.done:
             self.schedule.unreachable = None
-        self.view, since = outcome.view, outcome.view.drained_since
-        if self.view.drained.keys() != since.keys():
-            at = self.wall_clock()
-            since = {uuid: since.get(uuid, at) for uuid in self.view.drained}
-            self.view = replace(self.view, drained_since=since)
+        self.view = outcome.view
         if outcome.bulk_refused:
             LOG.info(
                 "Placement refuses bulk writes by the reshaper: writing inventories one by one"

@@ -4,7 +4,7 @@ A view is immutable: each read and each acknowledged write replaces it.  Generat
 nowhere else.
 """
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,7 +17,6 @@ from reportclient.plan import (
     Operation,
     Reshape,
     SetInventories,
-    SetInventory,
     SetTraits,
     UpdateProvider,
     as_dicts,
@@ -32,13 +31,13 @@ Drained = Mapping[str, Mapping[str, int]]
 
 
 def opened(snapshot: Snapshot, drained: Drained) -> Snapshot:
-    """Return the snapshot with each drained class as it was before: with its own ``reserved``."""
+    """Return the snapshot with each class that is drained as it was before."""
     changes = {}
     for uuid, before in drained.items():
         if (provider := snapshot.get(uuid)) is not None:
             inventory = {
                 name: replace(record, reserved=min(before[name], record.total))
-                if name in before
+                if name in before and record.reserved == record.total
                 else record
                 for name, record in provider.inventory.items()
             }
@@ -46,15 +45,18 @@ def opened(snapshot: Snapshot, drained: Drained) -> Snapshot:
     return snapshot.with_changes(changes)
 
 
-def still_drained(drained: Drained, provider: Callable[[str], Provider | None]) -> Drained:
-    """Return the entries whose class is still fully reserved.
+def still_drained(drained: Drained, now: Mapping[str, Provider | None]) -> Drained:
+    """Return the entries without those whose class is not fully reserved ``now``.
 
-    If it is not, this client has opened the class, or another client decides over it now.
-    ``provider`` returns a provider by its UUID.
+    Then this client has opened the class, or another client decides over it now.  The entry of a
+    provider (UUID) that is not in ``now`` stays: it was neither read nor written.
     """
-    entries: dict[str, dict[str, int]] = {}
+    entries: dict[str, Mapping[str, int]] = {}
     for uuid, before in drained.items():
-        found = provider(uuid)
+        if uuid not in now:
+            entries[uuid] = before
+            continue
+        found = now[uuid]
         records = {} if found is None else found.inventory
         full = {name for name, each in records.items() if each.reserved == each.total}
         if kept := {name: amount for name, amount in before.items() if name in full}:
@@ -67,14 +69,14 @@ class View:
     """Providers, their generations, and the names that Placement knows.
 
     ``sharing``: UUIDs of the sharing providers; the snapshot has each as a root without children.
-    ``drained``: classes that are fully reserved because they could not be removed, by provider
-    UUID and class, with the amount that was reserved before; ``drained_since``: since when, by
-    provider UUID, in seconds since the epoch.  ``certain``: false if Placement may differ, since
-    nothing was read yet or a reply was lost; then read before the next write.  ``unread``: the
-    providers (UUIDs) to which another client was writing, with the part (such as ``traits``) that
-    was read under their generation: others may differ.  ``restored``: Placement was found restored
-    or emptied, so consumers may lack their allocations; true until whoever knows the consumers has
-    looked.
+    ``drained``: classes that are fully reserved, or that Placement was asked to reserve, because
+    they could not be removed, by provider UUID and class, with the amount that was reserved before;
+    ``drained_since``: since when, by provider UUID, in seconds since the epoch.  ``certain``: false
+    if Placement may differ, since nothing was read yet or a reply was lost; then read before the
+    next write.  ``unread``: the providers (UUIDs) to which another client was writing, with the
+    part (such as ``traits``) that was read under their generation: others may differ.
+    ``restored``: Placement was found restored or emptied, so consumers may lack their allocations;
+    true until whoever knows the consumers has looked.
     ``modified``: when the tree's newest provider was written, as Placement has listed it (an HTTP
     date); empty if that is unknown, as after a write of this client.
     """
@@ -103,8 +105,9 @@ class View:
         changes = {}
         for uuid, before in self.drained.items():
             if (provider := desired.get(uuid)) is not None:
-                now = self.snapshot.providers[uuid].inventory
-                drained = provider.inventory.keys() & before.keys()
+                known = self.snapshot.get(uuid)
+                now = {} if known is None else known.inventory
+                drained = provider.inventory.keys() & before.keys() & now.keys()
                 kept = {name: now[name] for name in drained if (uuid, name) not in opened}
                 changes[uuid] = replace(provider, inventory={**provider.inventory, **kept})
         return desired.with_changes(changes)
@@ -179,7 +182,6 @@ class ViewEdit:
         self._view = view
         self._edits: dict[str, Provider | None] = {}
         self._names = view.names
-        self._drained = dict(view.drained)
         self.generations = dict(view.generations)
         self._modified = view.modified
 
@@ -202,9 +204,6 @@ class ViewEdit:
             self._edits.update(dict.fromkeys(self._below(operation.uuid)))
         self._edits.update(edits_of(operation, self.provider))
         self._modified = ""
-        if isinstance(operation, SetInventory) and operation.drains:
-            uuid = operation.uuid
-            self._drained[uuid] = {**operation.drains, **self._drained.get(uuid, {})}
         match operation:
             case EnsureTrait(trait):
                 self._names = replace(self._names, traits=self._names.traits | {trait})
@@ -265,7 +264,7 @@ class ViewEdit:
             snapshot=snapshot,
             generations=self.generations,
             names=self._names,
-            drained=self._drained and still_drained(self._drained, self.provider),
+            drained=self._view.drained and still_drained(self._view.drained, self._edits),
             certain=certain,
             modified=self._modified,
             unread={},

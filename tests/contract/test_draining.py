@@ -1,13 +1,18 @@
 """What guests still use is kept, closed to new ones, named, and goes when it is free."""
 
-from dataclasses import replace
+import copy
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent.reporting.condition import Severity
 from reportclient.client import Client, Result
-from reportclient.errors import InUse, NotFound
+from reportclient.errors import InUse, NotFound, ServerFault, Unreachable
+from reportclient.http import API
 from reportclient.provider_tree import ProviderTree
 from reportclient.saved_view import FileStore
 from tests.contract.world import CHILD, GRANDCHILD, World, kinds
@@ -87,6 +92,70 @@ def test_a_device_allocated_since_the_last_read_is_drained_at_once(any_placement
     assert leaf_inventory(any_placement) == {"CUSTOM_LEAF": (4, 4)}, "no new guest gets any"
     assert report.error is None, "the conflict was overcome"
     assert guest in " ".join(report.texts())
+
+
+class Killed(BaseException):
+    """The end of the process."""
+
+
+@pytest.mark.parametrize("lost", [Unreachable("504"), ServerFault("500"), Killed()], ids=repr)
+def test_a_device_whose_drain_got_no_answer_is_open_when_it_is_back(
+    world: World, tmp_path: Path, lost: BaseException
+) -> None:
+    driver = tree_driver(2)
+    agent = Agent(world.api, driver, state=tmp_path).settle()
+    guest = world.stranger.put_allocation({LEAF: {"CUSTOM_LEAF": 1}})
+    without_leaf(driver)
+    world.api.fail_next("PUT", f"{LEAF}/inventories$", lost, after=True)
+    with suppress(Killed):
+        agent.period(2 * VERIFY)
+    assert leaf_inventory(world.api) == {"CUSTOM_LEAF": (4, 4)}
+    agent.restart().period()
+    driver.edit = lambda tree, allocations: None
+    world.stranger.delete_allocation(guest)
+    agent.settle()
+    assert leaf_inventory(world.api) == {"CUSTOM_LEAF": (4, 0)}
+
+
+@dataclass
+class Listings:
+    """A door to Placement whose listings of the tree are wrong while ``edit`` is set."""
+
+    api: API
+    edit: Callable[[list[dict[str, Any]]], list[dict[str, Any]]] | None = None
+
+    def request(self, method: str, path: str, **about: Any) -> dict[str, Any]:
+        answer = self.api.request(method, path, **about)
+        if self.edit is not None and "in_tree" in path:
+            answer = {"resource_providers": self.edit(copy.deepcopy(answer["resource_providers"]))}
+        return answer
+
+
+def of_an_older_state(listed: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [item | {"generation": 1} for item in listed]
+
+
+def without_the_leaf(listed: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [item for item in listed if item["uuid"] != LEAF]
+
+
+def of_nothing(listed: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return []
+
+
+@pytest.mark.parametrize("edit", [of_an_older_state, without_the_leaf, of_nothing])
+def test_what_drains_is_known_after_a_wrong_listing(world: World, edit) -> None:
+    listings, driver = Listings(world.api), tree_driver(2)
+    agent = Agent(listings, driver).settle()
+    guest = world.stranger.put_allocation({LEAF: {"CUSTOM_LEAF": 1}})
+    without_leaf(driver)
+    for listings.edit in (None, edit, None):
+        agent.period(2 * VERIFY)
+    assert leaf_inventory(world.api) == {"CUSTOM_LEAF": (4, 4)}
+    driver.edit = lambda tree, allocations: None
+    world.stranger.delete_allocation(guest)
+    agent.settle()
+    assert leaf_inventory(world.api) == {"CUSTOM_LEAF": (4, 0)}
 
 
 def test_draining_costs_no_call_between_verifications_and_delays_nothing(any_placement):
