@@ -17,7 +17,7 @@ from typing import Any
 
 from reportclient.errors import Conflict, InUse, NotFound, NotOwned, NotSent, PlacementError, Wrong
 from reportclient.http import API, PlacementAPI, as_api
-from reportclient.model import Allocations, Provider, canonical_uuid
+from reportclient.model import Allocations, Provider, canonical_uuid, name_problem
 from reportclient.one_provider import OneProvider
 from reportclient.plan import DeleteProvider, Operation, Problem, SetInventory, diff
 from reportclient.provider_tree import ProviderTree, classes_set
@@ -270,16 +270,19 @@ class Client:
     def delete_trait(self, name: str) -> None:
         """Delete a custom trait that no provider has any more; it may be gone already.
 
+        :raises ValueError: this is not the name of a trait.
         :raises reportclient.errors.InUse: a provider has it.
         :raises reportclient.errors.PlacementError: Placement refused it, or did not answer.
         """
-        self._delete(f"/traits/{name}")
+        self._delete("trait", f"/traits/{name}", name)
 
     def delete_class(self, name: str) -> None:
         """Delete a custom resource class that no inventory has; as :meth:`delete_trait`."""
-        self._delete(f"/resource_classes/{name}")
+        self._delete("resource class", f"/resource_classes/{name}", name)
 
-    def _delete(self, path: str) -> None:
+    def _delete(self, kind: str, path: str, name: str) -> None:
+        if problem := name_problem(name, kind):
+            raise ValueError(problem)  # the path of another resource has such a name
         with suppress(NotFound):
             self.api.request("DELETE", path)
 

@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from keystoneauth1 import adapter as ksa_adapter
 from keystoneauth1 import exceptions as ksa
@@ -271,7 +271,11 @@ _SECRETS = ("X-Auth-Token", "X-Subject-Token", "Authorization")
 def _refuse_redirect(request: PreparedRequest, response: Response) -> None:
     secret = request.body or any(name in request.headers for name in _SECRETS)
     if secret and response.is_redirect:
-        here, target = (urlsplit(url) for url in (str(request.url), response.headers["location"]))
+        here = urlsplit(str(request.url))
+        try:
+            target = urlsplit(urljoin(here.geturl(), response.headers["location"]))
+        except ValueError as err:
+            raise Refused(f"{here.scheme}://{here.netloc} redirects to no address: {err}") from None
         raise Refused(
             f"{here.scheme}://{here.netloc} redirects to {target.scheme}://{target.netloc}"
             f"{target.path}; requests with credentials follow no redirect: if the new "

@@ -65,7 +65,10 @@ class Inventory:
             whole = "" if key == "allocation_ratio" else "whole "
             if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
                 raise ValueError(f"{key} has to be a {whole}number, not {value!r}")
-            given[key] = int(value) if whole else float(value)
+            try:
+                given[key] = int(value) if whole else float(value)
+            except OverflowError:
+                raise ValueError(f"{key} is too large") from None
         return cls(**given)
 
     def as_dict(self) -> dict[str, Any]:
@@ -207,12 +210,18 @@ def read_traits(traits: Iterable[str], provider: str) -> frozenset[str]:
     :param provider: the provider's name, for the error.
     :raises ValueError: it is not an iterable of names.
     """
-    what = f"traits of provider {provider}"
-    names = _name_set(traits, what)
-    for name in names:
+    return read_names(traits, f"traits of provider {provider}")
+
+
+def read_names(names: Iterable[str], what: str) -> frozenset[str]:
+    """Return names of traits or classes as plain ``str``; otherwise as :func:`read_traits`.
+
+    :param what: the beginning of the error.
+    """
+    for name in (read := _name_set(names, what)):
         if not isinstance(name, str):
-            raise ValueError(f"{what}: {name!r} is not the name of a trait")
-    return plain_strs(names)
+            raise ValueError(f"{what}: {name!r} is not a name")
+    return plain_strs(read)
 
 
 def read_aggregates(aggregates: Iterable[str], provider: str) -> frozenset[str]:

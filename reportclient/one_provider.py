@@ -9,9 +9,17 @@ from threading import RLock
 from typing import Any
 
 from reportclient.apply import send
-from reportclient.errors import Conflict, NotFound, UnknownNames
+from reportclient.errors import Conflict, InUse, NotFound, UnknownNames, Wrong
 from reportclient.http import API
-from reportclient.model import Inventory, is_custom, read_aggregates, read_inventory, read_traits
+from reportclient.model import (
+    Inventory,
+    is_custom,
+    name_problem,
+    read_aggregates,
+    read_inventory,
+    read_names,
+    read_traits,
+)
 from reportclient.plan import SETTERS, CreateProvider, DeleteProvider, EnsureClass, EnsureTrait
 from reportclient.reader import Listed, part_of, provider_by_uuid, read_part
 from reportclient.root import retrying
@@ -60,11 +68,14 @@ class OneProvider:
     def delete(self) -> None:
         """Delete the provider; it may be gone already.
 
-        :raises reportclient.errors.InUse: consumers use it.
+        :raises reportclient.errors.InUse: consumers use it, or it has children.
         """
         with self._lock, suppress(NotFound):
             self._parts = {}
-            send(DeleteProvider(self.uuid), {}, self._api)
+            try:
+                send(DeleteProvider(self.uuid), {}, self._api)
+            except Conflict as err:  # of a tree's provider: another client has created a child
+                raise InUse(str(err), request_id=err.request_id) from err
 
     @property
     def inventory(self) -> Mapping[str, Inventory]:
@@ -82,19 +93,28 @@ class OneProvider:
         return frozenset(self._read("aggregates"))
 
     def set_records(self, records: Mapping[str, Mapping[str, Any] | Inventory]) -> None:
-        """Set these inventory records; other classes and unset fields stay."""
+        """Set these inventory records; other classes and unset fields stay.
+
+        :raises reportclient.errors.Wrong: no Placement takes a record.  Nothing was sent.
+        """
         new = read_inventory(records, self.uuid)
-        self._change(
-            "inventories",
-            lambda old: old | {n: each.with_defaults(old.get(n)) for n, each in new.items()},
-        )
+
+        def change(old: Mapping[str, Inventory]) -> Mapping[str, Inventory]:
+            full = {name: record.with_defaults(old.get(name)) for name, record in new.items()}
+            for name, record in full.items():
+                if text := name_problem(name, "resource class") or record.problem():
+                    raise Wrong(f"provider {self.uuid}: inventory of {name}: {text}")
+            return {**old, **full}
+
+        self._change("inventories", change)
 
     def remove_records(self, *classes: str) -> None:
         """Remove the inventory of these classes.
 
         :raises reportclient.errors.InUse: consumers use it; nothing is drained.
         """
-        self._change("inventories", lambda old: {n: r for n, r in old.items() if n not in classes})
+        removed = read_names(classes, f"classes of provider {self.uuid}")
+        self._change("inventories", lambda old: {n: r for n, r in old.items() if n not in removed})
 
     def add_traits(self, *traits: str) -> None:
         """Add traits; the others stay."""
@@ -102,7 +122,8 @@ class OneProvider:
 
     def remove_traits(self, *traits: str) -> None:
         """Remove these traits; the others stay."""
-        self._change("traits", lambda old: old.difference(traits))
+        removed = read_traits(traits, self.uuid)
+        self._change("traits", lambda old: old - removed)
 
     def add_aggregates(self, *aggregates: str) -> None:
         """Add aggregates (UUIDs); the others stay."""

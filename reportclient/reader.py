@@ -60,7 +60,7 @@ def refresh(  # noqa: PLR0913  all but three are keywords
     """
     path = f"/resource_providers?in_tree={root}"
     reply = api.request("GET", path)
-    listed = _checked_part(path, "resource_providers", reply)
+    listed = forms.checked(f"GET {path}", partial(_tree_of, root), reply)
     modified = getattr(reply, "modified", "")
     _check_is_root(listed, root)
     others = view.sharing.difference(own)
@@ -233,14 +233,15 @@ def other_hosts(aggregates: Collection[str], tree: Container[str], api: API) -> 
 
 
 def provider_by_name(name: str, api: API) -> Listed | None:
-    """Return the provider with this name, in any tree, or ``None``."""
+    """Return the provider with this name, in any case of letters and any tree, or ``None``."""
     # Placement ignores an empty name, and would list all providers.
-    return next(iter(_listing(f"name={quote(name)}", api)), None) if name else None
+    listed = _listing(f"name={quote(name)}", api) if name else []
+    return next((item for item in listed if item["name"].casefold() == name.casefold()), None)
 
 
 def provider_by_uuid(uuid: str, api: API) -> Listed | None:
     """Return the provider with this UUID, in any tree, or ``None``."""
-    return next(iter(_listing(f"uuid={uuid}", api)), None)
+    return next((item for item in _listing(f"uuid={uuid}", api) if item["uuid"] == uuid), None)
 
 
 def providers_with_trait(trait: str, api: API) -> list[Listed]:
@@ -253,7 +254,22 @@ def providers_with_trait(trait: str, api: API) -> list[Listed]:
 
 def members_of(root: str, api: API) -> list[Listed]:
     """Return all providers of the tree of ``root`` (UUID), which may be none; 1 GET."""
-    return _listing(f"in_tree={root}", api)
+    path = f"/resource_providers?in_tree={root}"
+    return forms.checked(f"GET {path}", partial(_tree_of, root), api.request("GET", path))
+
+
+def _tree_of(member: str, reply: Any) -> list[Listed]:
+    """Return the providers that an answer lists, which have to be the tree of ``member`` (UUID).
+
+    A cache or proxy may answer with another listing: the view would have other hosts' providers.
+    """
+    listed: list[Listed] = forms.field(
+        reply, "resource_providers", forms.PARTS["resource_providers"]
+    )
+    is_tree = len({item["root_provider_uuid"] for item in listed}) == 1
+    if listed and not (is_tree and any(item["uuid"] == member for item in listed)):
+        raise ValueError(f".resource_providers is not the tree of {member}")
+    return listed
 
 
 def subtree(uuid: str, api: API) -> list[Listed]:

@@ -353,6 +353,12 @@ def test_names_that_nobody_uses_are_deleted_and_made_again(nova: World, client: 
         assert {"name": "CUSTOM_BITSTREAM"} not in names
     with pytest.raises(Rejected):
         client.delete_trait("COMPUTE_NODE")
+    for wrong in ("", f"../resource_providers/{CHILD}", "CUSTOM_A?x=1"):
+        with pytest.raises(ValueError, match="is not a valid name"):
+            client.delete_trait(wrong)
+        with pytest.raises(ValueError, match="resource class .* is not a valid name"):
+            client.delete_class(wrong)
+    assert CHILD in nova.truth()
 
 
 def test_no_answer_is_raised_and_what_was_done_is_known(nova: World, client: Client) -> None:

@@ -15,6 +15,7 @@ from reportclient.errors import (
     NotFound,
     UnknownNames,
     Unreachable,
+    Wrong,
 )
 from reportclient.model import Inventory
 from reportclient.one_provider import OneProvider
@@ -69,6 +70,33 @@ def test_a_reservation_costs_what_it_costs_by_hand(world: World, one: OneProvide
     assert calls(world, one.delete) == ["DELETE provider"]
     assert OTHER not in world.truth()
     one.delete()
+
+
+def test_what_no_placement_takes_is_refused_before_a_call(world: World, one: OneProvider) -> None:
+    one.create("reservation", ROOT)
+    one.set_records({"VGPU": {"total": 4, "reserved": 2}})
+
+    def refused() -> None:
+        for record in ({"total": 4, "allocation_ratio": -1.0}, {"total": 1, "reserved": 2}):
+            with pytest.raises(Wrong, match=f"{OTHER}: inventory of VGPU: "):
+                one.set_records({"VGPU": record})
+        with pytest.raises(Wrong, match="not a valid name"):
+            one.set_records({"a class": {"total": 1}})
+        for change in (one.remove_records, one.remove_traits, one.add_traits):
+            with pytest.raises(ValueError, match="a list or a set of names is needed"):
+                change(["VGPU"])  # type: ignore[arg-type]
+            with pytest.raises(ValueError, match="None is not a name"):
+                change(None)  # type: ignore[arg-type]
+
+    assert calls(world, refused) == []
+    one.set_records({"VGPU": {"total": 1}})
+    assert one.inventory["VGPU"].reserved == 1, "what is kept is at most the total"
+
+
+def test_a_provider_with_children_is_in_use(world: World) -> None:
+    with pytest.raises(InUse) as caught:
+        Client(world.api).provider(ROOT).delete()
+    assert caught.value.next == "wait" and SECOND in world.truth()
 
 
 def test_of_a_provider_that_is_not_known_only_the_changed_part_is_read(world: World) -> None:

@@ -276,6 +276,7 @@ def test_a_generation_is_noted_even_where_nothing_changed(method: str, tree: Pro
         ({"total": 8, "ratio": 2.0}, "ratio"),
         ({"total": 8, "reserved": 1.5}, "reserved"),
         ({"total": 8, "allocation_ratio": "16"}, "allocation_ratio"),
+        ({"total": 8, "allocation_ratio": 10**400}, "allocation_ratio is too large"),
     ],
 )
 def test_a_record_that_can_not_be_read_names_provider_class_and_field(
@@ -289,7 +290,7 @@ def test_a_record_that_can_not_be_read_names_provider_class_and_field(
 
 NO_DICT = r"inventory of provider cn1: a dict .* is needed"
 NO_CLASS = "inventory of provider cn1: .* is not the name of a class"
-NO_TRAIT = "traits of provider cn1: .* is not the name of a trait"
+NO_TRAIT = "traits of provider cn1: .* is not a name"
 VCPU = {"total": 8}
 
 

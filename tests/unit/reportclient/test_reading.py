@@ -1,12 +1,20 @@
 """What ``refresh`` reads again, and with which calls."""
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
-from reportclient.errors import NotFound, Rejected, Unreachable
-from reportclient.reader import URL_BYTES, refresh, with_root
+from reportclient.errors import NotFound, Rejected, Unreachable, WrongForm
+from reportclient.reader import (
+    URL_BYTES,
+    members_of,
+    provider_by_name,
+    provider_by_uuid,
+    refresh,
+    with_root,
+)
 from reportclient.view import View
 from tests.stranger import FakePlacement
 
@@ -36,6 +44,35 @@ def test_a_provider_that_has_a_parent_is_refused_as_a_root(placement) -> None:
     text = f"provider card ({CARD}) is not a root: it is below {HOST} in Placement. "
     with pytest.raises(Rejected, match=re.escape(text)):
         refresh(View(), CARD, placement)
+
+
+@dataclass
+class Cache:
+    """Answers each request with the answer to ``instead``, if that is set."""
+
+    api: FakePlacement
+    instead: str = ""
+
+    def request(self, method: str, path: str, **about: Any) -> dict[str, Any]:
+        return self.api.request(method, self.instead or path, **about)
+
+
+@pytest.mark.parametrize("query", ["", f"?in_tree={POOL}"])
+def test_an_answer_that_is_not_the_tree_changes_no_view(placement, query: str) -> None:
+    cache = Cache(placement)
+    view = refresh(View(), HOST, cache)
+    cache.instead = f"/resource_providers{query}"
+    with pytest.raises(WrongForm, match=f"resource_providers is not the tree of {HOST}"):
+        refresh(view, HOST, cache)
+    with pytest.raises(WrongForm, match=f"is not the tree of {CARD}"):
+        members_of(CARD, cache)
+    assert provider_by_name("host2", cache) is provider_by_uuid(PORT, cache) is None
+
+
+def test_a_provider_is_found_by_its_name_in_any_case_of_letters() -> None:
+    placement = FakePlacement(ignores_case=True)
+    placement.stranger.create_provider("host1", HOST)
+    assert provider_by_name("HOST1", placement) == provider_by_uuid(HOST, placement)
 
 
 def test_a_lone_root_costs_one_call_and_stays_a_root_if_it_is_moved(placement) -> None:

@@ -95,6 +95,15 @@ def test_a_token_is_never_sent_on(status: int, bounded: bool) -> None:
         assert placement.tokens == ["secret"] and other.tokens == []
 
 
+@pytest.mark.parametrize(
+    ("location", "said"), [("/moved", r"redirects to {url}/moved;"), ("http://[bad", "no address")]
+)
+def test_a_redirect_names_the_address_to_configure(location: str, said: str) -> None:
+    with peer(lambda it: it.say(b"", 302, Location=location)) as placement:
+        with pytest.raises(Unreachable, match=said.format(url=placement.url)):
+            api_of(placement).request("GET", "/resource_providers")
+
+
 def test_a_password_is_never_sent_on() -> None:
     with peer(lambda it: it.say(LISTED)) as other:
         answer = {"Location": f"{other.url}/v3/auth/tokens"}
