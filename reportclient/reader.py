@@ -29,6 +29,9 @@ Listed = Mapping[str, Any]
 """An item of ``GET /resource_providers``: uuid, name, generation, parent_provider_uuid, …"""
 Traits = Mapping[str, frozenset[str]]
 """Traits by the UUIDs of providers."""
+UNRELIABLE = "unreliable"
+"""Replaces a ``Last-Modified`` that differs where nothing else does, as one of a gateway's own:
+only an audit compares it again."""
 URL_BYTES = 4000
 """Maximum length of the list of aggregates in one URL, in bytes; servers accept 8 kB or more."""
 
@@ -87,8 +90,12 @@ def refresh(  # noqa: PLR0913  all but three are keywords
         now = dict.fromkeys(view.drained)
     now |= {uuid: it for uuid, it in providers.items() if generations[uuid] >= before.get(uuid, 0)}
     drained = still_drained(view.drained, now)
+    result = reading.result(path, frozenset(sharing & providers.keys()))
+    same = restored and (result.snapshot, result.generations) == (view.snapshot, before)
+    if not everything and (same or view.modified == UNRELIABLE):
+        modified = UNRELIABLE
     return replace(
-        reading.result(path, frozenset(sharing & providers.keys())),
+        result,
         drained=drained,
         drained_since={uuid: at for uuid, at in view.drained_since.items() if uuid in drained},
         restored=view.restored or restored,
@@ -341,7 +348,7 @@ def _was_restored(view: View, listed: Collection[Listed], root: str, modified: s
     known = view.snapshot.walk(root) if root in view.snapshot else ()
     before = {each.uuid: (each.name, view.generations.get(each.uuid)) for each in known}
     same = before == {item["uuid"]: (item["name"], item["generation"]) for item in listed}
-    rewritten = same and bool(modified) and view.modified not in ("", modified)
+    rewritten = same and bool(modified) and view.modified not in ("", UNRELIABLE, modified)
     if restored:
         LOG.warning(
             "Placement has an older state than before (generations of %s providers decreased): "

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from agent.period.tracker import Tracker
 from agent.reporting.reports import Report
+from reportclient.reader import provider_by_uuid
 from reportclient.root import Counting
 
 LOG = logging.getLogger("compute_agent.placement")
@@ -67,7 +68,8 @@ class Vanished:
         tracker.root.refresh(api, api.now)
         root = tracker.view.snapshot.get(tracker.uuid)
         if root is None:
-            self.end("Placement has no provider of it")
+            if provider_by_uuid(tracker.uuid, api) is None:  # else a listing without it was wrong
+                self.end("Placement has no provider of it")
         elif tracker.service_tag not in root.traits:
             self.end("its provider has this service's tag no more: another one reports it")
         elif was_known:

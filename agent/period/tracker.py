@@ -266,11 +266,16 @@ class Tracker:
         """Return the report of one try of a period: see :meth:`period`."""
         # Without it no child could leave: nothing is written that could not be taken back.
         api.needs = self.root_rules.needs
+        known = self.view.generations.get(self.uuid)
         self._read(api, api.now)
+        if known is None or self.view.generations.get(self.uuid, 0) < known:
+            # Its owner has created the root anew, or Placement was restored: nothing was removed.
+            self.ledger = replace(self.ledger, accepted=NOTHING)
         was_read, before, ledger = api.calls > 0, self.view.snapshot, self.ledger
         if self.root_rules.awaits(before.get(self.uuid)):
-            self.ledger = Ledger(known=True)  # saved, unlike one that was lost
-            if self.rules.child_wait is not None:
+            if known is not None:  # a listing without it may be wrong: the next period looks again
+                self.root.view = self.view.stale()
+            elif self.rules.child_wait is not None:
                 self.root.send(delete_orphans(before), api)
             return Report(self.node).with_error(root_awaited(self.node))
         decision = self._decide(api, api.now, disabled)

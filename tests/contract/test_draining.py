@@ -1,9 +1,7 @@
 """What guests still use is kept, closed to new ones, named, and goes when it is free."""
 
-import copy
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +10,9 @@ import pytest
 from agent.reporting.condition import Severity
 from reportclient.client import Client, Result
 from reportclient.errors import InUse, NotFound, ServerFault, Unreachable
-from reportclient.http import API
 from reportclient.provider_tree import ProviderTree
 from reportclient.saved_view import FileStore
-from tests.contract.world import CHILD, GRANDCHILD, World, kinds
+from tests.contract.world import CHILD, GRANDCHILD, Listings, World, kinds
 from tests.contract.world import ROOT as OWN_ROOT
 from tests.cost.trees import NODE, ROOT, VERIFY, Agent, leaf_uuid, tree_driver
 
@@ -115,20 +112,6 @@ def test_a_device_whose_drain_got_no_answer_is_open_when_it_is_back(
     world.stranger.delete_allocation(guest)
     agent.settle()
     assert leaf_inventory(world.api) == {"CUSTOM_LEAF": (4, 0)}
-
-
-@dataclass
-class Listings:
-    """A door to Placement whose listings of the tree are wrong while ``edit`` is set."""
-
-    api: API
-    edit: Callable[[list[dict[str, Any]]], list[dict[str, Any]]] | None = None
-
-    def request(self, method: str, path: str, **about: Any) -> dict[str, Any]:
-        answer = self.api.request(method, path, **about)
-        if self.edit is not None and "in_tree" in path:
-            answer = {"resource_providers": self.edit(copy.deepcopy(answer["resource_providers"]))}
-        return answer
 
 
 def of_an_older_state(listed: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +51,20 @@ class Flaky:
         self, method: str, path: str, error: PlacementError, *, after: bool = False
     ) -> None:
         self.faults.append((method, re.compile(path), error, after))
+
+
+@dataclass
+class Listings:
+    """A door to Placement whose listings of the tree are wrong while ``edit`` is set."""
+
+    api: API
+    edit: Callable[[list[dict[str, Any]]], list[dict[str, Any]]] | None = None
+
+    def request(self, method: str, path: str, **about: Any) -> dict[str, Any]:
+        answer = self.api.request(method, path, **about)
+        if self.edit is not None and "in_tree" in path:
+            answer = {"resource_providers": self.edit(copy.deepcopy(answer["resource_providers"]))}
+        return answer
 
 
 @dataclass

@@ -10,7 +10,8 @@ from drivers.api import ReshapeNeeded
 from reportclient.provider_tree import own_uuid
 from reportclient.view import View
 from tests import agents
-from tests.agents import Small
+from tests.agents import Small, both
+from tests.contract.world import Listings
 from tests.stranger import FakePlacement
 
 THEIRS, NODE = "c0ffee00-0000-4000-8000-00000000000a", "compute1"
@@ -149,8 +150,10 @@ def test_a_root_made_anew_by_its_owner_is_found_again(owned) -> None:
     stranger = owned.stranger
     for uuid in (own_uuid(THEIRS, "card0"), own_uuid(AGGREGATE, NODE), THEIRS):
         stranger.delete_provider(uuid)
-    report = agent.period()
-    assert f"waiting for the root provider {NODE}" in str(report.texts()) and report.node == NODE
+    for _ in range(2):  # the second one looks again: one listing may be wrong
+        report = agent.period()
+        text = f"waiting for the root provider {NODE}"
+        assert text in str(report.texts()) and report.node == NODE
     own_root(owned, uuid=AGGREGATE)
     agent.writes()
     assert "card0" in names(owned, AGGREGATE)
@@ -182,6 +185,32 @@ def test_a_root_that_comes_back_with_its_uuid_gets_our_traits_again(
     agent.writes()
     assert "CUSTOM_CARDS" in stranger.traits(THEIRS) and "card0" in names(owned)
     assert not agent.writes(), "and its owner has taken none away"
+
+
+@pytest.mark.parametrize("steps", range(3), ids=["listed", "without inventory", "outside"])
+def test_a_listing_without_the_root_gives_up_nothing(owned, steps: int) -> None:
+    listings, driver = Listings(owned), Small(cards(0, 1, traits=("CUSTOM_CARDS",)), [NODE])
+    agent = agents.Agent(
+        listings, driver, root=THEIRS, owner_traits=("CUSTOM_OURS",), attached=True
+    )
+    agent.periods(600.0)
+    driver.body = cards(0)
+    for _ in range(steps):
+        agent.periods(600.0)
+
+    def all_providers() -> list[dict[str, Any]]:
+        return owned.answer("GET", "/resource_providers")["resource_providers"]
+
+    before, ledger = all_providers(), agent.tracker.ledger
+    listings.edit = lambda listed: []
+    assert "waiting for" in str(agent.period(600.0).texts())
+    assert (all_providers(), agent.tracker.ledger.claims) == (before, ledger.claims)
+    listings.edit = None
+    driver.body = both(cards(0), lambda tree: tree.set_own_traits(NODE, []))
+    for _ in range(6):
+        agent.periods(600.0)
+    assert "card1" not in str(all_providers()), "it goes, and the trait that nobody claims"
+    assert "CUSTOM_CARDS" not in owned.stranger.traits(THEIRS)
 
 
 def test_what_a_driver_does_to_what_is_not_ours_is_undone_and_told(owned) -> None:

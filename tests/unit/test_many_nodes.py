@@ -17,6 +17,7 @@ from drivers.api import ComputeDriver, DriverContext
 from reportclient import errors
 from reportclient.view import View
 from tests.agents import Agent, Placement, door_to
+from tests.contract.world import Listings
 from tests.full_disk import full_disk
 from tests.ownership.world import Door
 from tests.stranger import FakePlacement
@@ -292,6 +293,17 @@ def test_a_node_that_comes_back_in_time_is_as_it_was(placement) -> None:
     assert service.calls() == {"GET in_tree": 1}
     service.calls(2 * WAIT)
     assert there(placement, "goes")
+
+
+def test_a_vanished_node_goes_although_one_listing_is_without_it(placement) -> None:
+    service = vanished(placement)
+    service.nodes.breaker.api = listings = Listings(placement, lambda listed: [])
+    service.calls(WAIT)
+    listings.edit = None
+    assert there(placement, "goes") and service.nodes.vanished
+    for _ in range(3):
+        service.calls(WAIT)
+    assert not there(placement, "goes") and not service.nodes.vanished
 
 
 def test_a_vanished_node_with_guests_is_kept_and_named_until_they_are_gone(placement) -> None:

@@ -15,6 +15,7 @@ from reportclient.reader import (
     refresh,
     with_root,
 )
+from reportclient.replies import Answer
 from reportclient.view import View
 from tests.stranger import FakePlacement
 
@@ -108,6 +109,40 @@ def test_all_is_read_again_if_placement_was_restored(placement, older, read, cap
     again, calls = calls_of_refresh(placement, replace(view, generations=known))
     assert (calls, again) == (1 + 3 * read, replace(view, restored=read > 1))
     assert ("generations of 2 providers decreased" in caplog.text) is (len(older) == 2)
+
+
+@dataclass
+class Dated:
+    """A Placement whose listings have a ``Last-Modified``."""
+
+    api: FakePlacement
+    modified: str = "Mon, 01 Jan 2024 00:00:00 GMT"
+
+    def request(self, method: str, path: str, **about: Any) -> Answer:
+        answer = Answer(self.api.request(method, path, **about))
+        answer.modified = self.modified
+        return answer
+
+
+def test_all_is_read_again_if_only_the_time_of_the_last_write_differs(placement, caplog) -> None:
+    dated = Dated(placement)
+    view = refresh(View(), HOST, dated)
+    placement.store.providers[CARD].traits.add("HW_CPU_X86_AVX")  # restored, and written since
+    assert refresh(view, HOST, dated) == view
+    dated.modified = "Tue, 02 Jan 2024 00:00:00 GMT"
+    again = refresh(view, HOST, dated)
+    assert again.snapshot.providers[CARD].traits == {"HW_CPU_X86_AVX"} and again.restored
+    assert again.modified == dated.modified and "Placement was restored" in caplog.text
+
+
+def test_a_time_that_a_gateway_invents_is_compared_once_an_audit(placement) -> None:
+    dated, calls = Dated(placement), []
+    view = refresh(View(), HOST, dated)
+    for day, everything in enumerate((False, False, False, True, False, False), 2):
+        mark, dated.modified = placement.mark(), f"Tue, {day:02} Jan 2024 00:00:00 GMT"
+        view = refresh(view, HOST, dated, everything=everything)
+        calls.append(len(placement.since(mark)))
+    assert calls == [7, 1, 1, 7, 7, 1]
 
 
 def test_all_is_read_again_if_the_root_was_deleted(placement, caplog) -> None:
