@@ -138,7 +138,8 @@ class Client:
         try:
             self._attempt(tracked, lambda _: Result(tracked.view), request_id)
         except Exception:
-            tracked.view = tracked.view.stale()
+            with tracked.lock:
+                tracked.view = tracked.view.stale()
             raise
         tree = tracked.view.edit()
         if not tree.exists(root):

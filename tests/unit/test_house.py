@@ -26,7 +26,7 @@ LINES = {
     "driverkit": 1_892,
     "drivers": 2_376,
     "drivers/libvirt": 5_424,
-    "reportclient": 7_403,
+    "reportclient": 7_393,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30
