@@ -32,9 +32,7 @@ class Overdue(Exception):
 
 
 class Blocked(Exception):
-    """The call was not started: an earlier one has not returned, others took too long, or there is
-    no thread for it.
-    """
+    """The call was not started: an earlier one has not returned, or there is no thread for it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -118,6 +116,7 @@ class CallQueue(Generic[S]):
         self._make = make
         self._thread_safe = thread_safe
         self._turn = threading.Lock()
+        self._turns = 0
         self._idle: list[_Worker] = []
         self._calls: list[_Call] = []
 
@@ -138,7 +137,7 @@ class CallQueue(Generic[S]):
         ``deadline`` is in seconds.
 
         :raises Overdue: the job did not return within the deadline.
-        :raises Blocked: an earlier call has not returned, others used up the deadline, or no thread
+        :raises Blocked: an earlier call has not returned, none has ended for so long, or no thread
             can be started.
         """
         with self._alone(deadline, at_once=at_once and self._thread_safe):
@@ -155,11 +154,12 @@ class CallQueue(Generic[S]):
 
     def close(self, deadline: float) -> None:
         """End the worker threads; a thread still busy after ``deadline`` ends with the process."""
-        with suppress(Blocked), self._alone(deadline, at_once=False):
+        if self._turn.acquire(timeout=deadline):
             while self._idle:
                 worker = self._idle.pop()
                 worker.jobs.put(None)
                 worker.join(deadline)
+            self._turn.release()
 
     def _refuse_if_blocked(self, name: str) -> None:
         """Raise ``Blocked`` while an earlier call hangs: another thread would hang, too."""
@@ -194,11 +194,15 @@ class CallQueue(Generic[S]):
         if at_once:
             yield
             return
-        if not self._turn.acquire(timeout=deadline):
-            raise Blocked(f"it waited {deadline:g} s for other calls to end")
+        before = self._turns
+        while not self._turn.acquire(timeout=deadline):
+            if before == self._turns:
+                raise Blocked(f"no other call has ended for {deadline:g} s")
+            before = self._turns
         try:
             yield
         finally:
+            self._turns += 1
             self._turn.release()
 
 

@@ -1,4 +1,5 @@
 import threading
+import time
 from contextlib import closing, nullcontext
 from unittest.mock import Mock
 
@@ -101,6 +102,18 @@ def test_callers_take_turns_and_do_not_wait_longer_than_their_deadline(queue):
     release.set()
     first.join(60)
     assert queue.call("quick", lambda _: 7, 60) == 7
+
+
+def test_a_caller_waits_as_long_as_other_calls_end():
+    queue = CallQueue("test-queue", nullcontext)
+    job = ("a", lambda _: time.sleep(0.02), 60)
+    callers = [threading.Thread(target=queue.call, args=job) for _ in range(40)]
+    for caller in callers:
+        caller.start()
+    assert queue.call("b", lambda _: 7, 0.3) == 7
+    for caller in callers:
+        caller.join(60)
+    queue.close(60)
 
 
 @pytest.mark.slow
