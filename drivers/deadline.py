@@ -210,6 +210,15 @@ class DriverHangs(DriverNotReady):
     """A method of a driver has not returned in time."""
 
 
+def result_of(method: str, function: Callable[[], T]) -> T:
+    """Return the result of ``function``.  :raises DriverError: it is ``async def``."""
+    answer = function()
+    if inspect.iscoroutine(answer):
+        answer.close()
+        raise DriverError(f"{method} is `async def`: it has to be a plain `def`")
+    return answer
+
+
 CallObserver = Callable[[str, float, bool], object]
 """Called after each call with the method, its duration in seconds, and whether it failed."""
 
@@ -234,24 +243,19 @@ class Calls(CallQueue[None]):
         ``update_provider_tree`` only.
 
         :raises DriverHangs: the function did not return in time, or an earlier call hangs.
-        :raises DriverFault: the function raised an exception that is no DriverError.
-        :raises DriverError: it raised a DriverError or a BaseException such as
-            KeyboardInterrupt, or is ``async def``.
+        :raises DriverFault: the function raised an exception that is no DriverError, be it one
+            that would interrupt the agent, such as KeyboardInterrupt.
+        :raises DriverError: it raised a DriverError, or is ``async def``.
         """
         name = f"{method}({node})" if node else method
 
         def job(_session: object) -> T:
             try:
-                answer = function()
-            except (Exception, SystemExit):
+                return result_of(name, function)
+            except (DriverError, SystemExit):  # a forked process has the exit code of the latter
                 raise
-            except BaseException as err:  # it would interrupt the agent
-                text = f"{name} raised {type(err).__name__}, which a driver must not raise"
-                raise DriverError(text) from err
-            if inspect.iscoroutine(answer):
-                answer.close()
-                raise DriverError(f"{name} is `async def`: it has to be a plain `def`")
-            return answer
+            except BaseException as err:  # its text is the driver's code, too
+                raise DriverFault(err) from err
 
         began, failed = time.monotonic(), True
         try:
@@ -262,9 +266,7 @@ class Calls(CallQueue[None]):
             raise DriverHangs(text) from None
         except Blocked as err:
             raise DriverHangs(f"{name} was not called: {err}") from None
-        except DriverError:
-            raise
-        except (Exception, SystemExit) as err:
+        except SystemExit as err:
             raise DriverFault(err) from err
         finally:
             self.on_call(method, time.monotonic() - began, failed)

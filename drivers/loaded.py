@@ -1,19 +1,20 @@
 """A loaded driver: calls its methods with a deadline, and checks their results.
 
-For an unusable result a DriverError is raised that names the method.
+For an unusable result a DriverError is raised that names the method.  The driver's code runs in
+``calls`` only, also that of its results: they are read there, to plain values.
 """
 
 import copy
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
+from reprlib import repr as shortened
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from drivers.abilities import ABILITY_OF, OPTIONAL, Degradable, Hosting, Identified, Timed
 from drivers.api import ComputeDriver
-from drivers.deadline import WITHIN, Calls
+from drivers.deadline import WITHIN, Calls, result_of
 from drivers.errors import DriverError
 from drivers.legacy import older_methods, update_by_older_methods
 from reportclient.model import Allocations, canonical_uuid, provider_name
@@ -45,6 +46,7 @@ class LoadedDriver:
     abilities: frozenset[type] = frozenset()
     opening: Opening = field(default_factory=Opening, repr=False, compare=False)
     last_capabilities: dict[str, bool] = field(default_factory=dict, repr=False, compare=False)
+    """The last valid ones; :meth:`update_provider_tree` reads them."""
     calls: Calls = field(default_factory=Calls, repr=False, compare=False)
 
     @classmethod
@@ -88,10 +90,9 @@ class LoadedDriver:
         if self.opening.failed is not None:
             raise self.opening.failed
 
-        self._read_capabilities()
-        method: Callable[..., Any] = self.driver.update_provider_tree
-
         def update() -> object:
+            self._note_capabilities()
+            method: Callable[..., Any] = self.driver.update_provider_tree
             if not older_methods(self.driver):
                 return method(tree, node, allocations)
             before, moved_before = copy.deepcopy((tree, allocations))
@@ -110,16 +111,7 @@ class LoadedDriver:
         finally:
             tree.close()  # a thread of the driver may go on editing it
 
-    def capabilities(self) -> dict[str, bool]:
-        """Return the driver's capabilities; the last valid ones if they are invalid now.
-
-        Raises nothing: :meth:`update_provider_tree` raises the error.
-        """
-        with suppress(Exception, SystemExit):
-            self._read_capabilities()
-        return dict(self.last_capabilities)
-
-    def _read_capabilities(self) -> None:
+    def _note_capabilities(self) -> None:
         capabilities = self.driver.capabilities
         problem = capabilities_problem(capabilities)
         if problem:
@@ -132,92 +124,105 @@ class LoadedDriver:
         """Return the names of the driver's nodes; may be empty.
 
         :raises DriverError: the driver's result is not a list of distinct names.
-        :raises BaseException: the driver's exception.
         """
-        answer: object = self.calls("get_available_nodes", lambda: _node_names(self.driver))
-        call = f"get_available_nodes() returned {answer!r}"
-        if isinstance(answer, str):
-            raise DriverError(f"{call}: a list of names is needed, [{answer!r}]")
-        if not isinstance(answer, Iterable):
-            raise DriverError(f"{call}: a list of names is needed")
-        names: dict[str, None] = {}
-        for name in answer:
-            if not isinstance(name, str) or not name:
-                raise DriverError(f"{call}: {name!r} is not the name of a node")
-            try:
-                node = provider_name(name)
-            except ValueError as err:
-                raise DriverError(f"{call}: {err}") from None
-            if node in names:
-                raise DriverError(f"{call}: {node!r} is named twice")
-            names[node] = None
-        return list(names)
+        return self._read(ComputeDriver.get_available_nodes, _node_names)
 
     def node_uuids(self) -> dict[str, str]:
         """Return UUIDs by node name, for nodes whose UUID comes from the driver.
 
         :raises DriverError: the driver's result is not a mapping of UUIDs to names.
-        :raises BaseException: the driver's exception.
         """
         if not self.can(Identified):
             return {}
-        answer: object = self.call(Identified.get_nodenames_by_uuid)
-        if not isinstance(answer, Mapping):
-            raise DriverError(
-                f"get_nodenames_by_uuid() returned {answer!r}, not {{uuid: nodename}}"
-            )
-        call = f"get_nodenames_by_uuid() returned {answer!r}"
-        try:
-            pairs = [(name, canonical_uuid(uuid, "node")) for uuid, name in answer.items()]
-        except ValueError as err:
-            raise DriverError(f"{call}: {err}") from None
-        uuids: dict[str, str] = {}
-        for name, uuid in pairs:
-            if uuids.setdefault(name, uuid) != uuid:
-                raise DriverError(f"{call}: {name!r} has two UUIDs")
-        return uuids
+        return self._read(Identified.get_nodenames_by_uuid, _node_uuids)
 
     def degraded(self, node: str) -> dict[str, str]:
         """Return the driver's problems with a node by part, ``{part: reason}``.
 
         Raises nothing: a failure of ``degraded()`` is a problem itself.
         """
-        part = f"driver {self.name}"
         if not self.can(Degradable) or self.opening.failed is not None:
             return {}
         try:
-            answer: object = self.call(Degradable.degraded, node)
-        except (Exception, SystemExit) as err:  # noqa: BLE001  a driver must not end the agent
-            return {part: f"degraded() failed: {error_text(err)}"}
-        if not isinstance(answer, Mapping):
-            return {part: f"degraded() returned {answer!r}, not {{part: reason}}"}
-        return {str(key): str(reason) for key, reason in answer.items()}
+            return self._read(Degradable.degraded, _reasons, node)
+        except DriverError as err:
+            return {f"driver {self.name}": f"degraded() failed: {error_text(err)}"}
 
-    def guests(self, node: str) -> frozenset[str] | None:
-        """Return the UUIDs of a node's guests; ``None`` if unknown now.  Raises nothing."""
-        try:
-            answer = self.call(Hosting.guests, node) or ()
-            return frozenset(canonical_uuid(uuid, "guest") for uuid in answer)
-        except (Exception, SystemExit):
-            LOG.debug("Driver %s: guests() failed", self.name, exc_info=True)
-            return None
+    def guests(self, node: str) -> frozenset[str]:
+        """Return the UUIDs of a node's guests.
+
+        :raises DriverError: they are unknown now.
+        """
+        return self._read(Hosting.guests, _guests, node) if self.can(Hosting) else frozenset()
 
     def took(self) -> dict[str, float]:
         """Return the seconds that each source took; empty if unknown.  Raises nothing."""
         try:
-            answer: object = self.call(Timed.took)
-            if isinstance(answer, Mapping):
-                seconds = {str(name): float(value) for name, value in answer.items()}
-                return {name: value for name, value in seconds.items() if isfinite(value)}
-        except (Exception, SystemExit):
+            return self._read(Timed.took, _seconds) if self.can(Timed) else {}
+        except DriverError:
             LOG.debug("Driver %s: took() failed", self.name, exc_info=True)
-        return {}
+            return {}
+
+    def _read(self, method: Callable[..., Any], read: Callable[[Any], T], *arguments: str) -> T:
+        """Return what ``read`` makes of a method's result; it runs in the driver's thread, too."""
+        name = method.__name__
+
+        def answer() -> object:
+            return getattr(self.driver, name)(*arguments)
+
+        return self.calls(name, lambda: read(result_of(name, answer)))
 
 
-def _node_names(driver: ComputeDriver) -> object:
-    """Call ``get_available_nodes``; read an iterator to its end, since only here is a deadline."""
-    answer: object = driver.get_available_nodes()
-    return list(answer) if isinstance(answer, Iterator) else answer
+def _node_names(answer: object) -> list[str]:
+    call = "get_available_nodes() has to return a list of names"
+    if isinstance(answer, str) or not isinstance(answer, Iterable):
+        raise DriverError(f"{call}, not {shortened(answer)}")
+    names: dict[str, None] = {}
+    for name in answer:
+        if not isinstance(name, str) or not name:
+            raise DriverError(f"{call}: {shortened(name)} is none")
+        try:
+            node = provider_name(name)
+        except ValueError as err:
+            raise DriverError(f"{call}: {err}") from None
+        if node in names:
+            raise DriverError(f"{call}: {node!r} is named twice")
+        names[node] = None
+    return list(names)
+
+
+def _node_uuids(answer: object) -> dict[str, str]:
+    call = "get_nodenames_by_uuid() has to return {uuid: nodename}"
+    if not isinstance(answer, Mapping):
+        raise DriverError(f"{call}, not {shortened(answer)}")
+    uuids: dict[str, str] = {}
+    names: dict[str, str] = {}
+    for key, name in answer.items():
+        try:
+            uuid, node = canonical_uuid(key, "node"), provider_name(name)
+        except ValueError as err:
+            raise DriverError(f"{call}: {err}") from None
+        if uuids.setdefault(node, uuid) != uuid:
+            raise DriverError(f"{call}: {node!r} has two UUIDs")
+        if names.setdefault(uuid, node) != node:
+            raise DriverError(f"{call}: {names[uuid]!r} and {node!r} have one UUID, {uuid}")
+    return uuids
+
+
+def _reasons(answer: object) -> dict[str, str]:
+    if not isinstance(answer, Mapping):
+        raise DriverError(f"it has to return {{part: reason}}, not {shortened(answer)}")
+    return {str(part): str(reason) for part, reason in answer.items()}
+
+
+def _guests(answer: Iterable[str] | None) -> frozenset[str]:
+    return frozenset(canonical_uuid(uuid, "guest") for uuid in answer or ())
+
+
+def _seconds(answer: object) -> dict[str, float]:
+    pairs = answer.items() if isinstance(answer, Mapping) else ()
+    seconds = {str(name): float(value) for name, value in pairs}
+    return {name: value for name, value in seconds.items() if isfinite(value)}
 
 
 def capabilities_problem(capabilities: object) -> str | None:

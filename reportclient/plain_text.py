@@ -43,7 +43,7 @@ def error_text(err: BaseException) -> str:
     kind = type(err).__name__
     try:
         text = str(err)
-    except Exception:  # noqa: BLE001  somebody's __str__ may raise anything
+    except BaseException:  # noqa: BLE001  somebody's __str__ may raise anything
         return f"{kind} (its text can't be read)"
     if len(text) > LONGEST_ERROR:
         text = f"{text[:LONGEST_ERROR]}... ({len(text):,} characters in all)"

@@ -154,6 +154,8 @@ class Tracker:
     """Whether what others have put on a provider keeps it (``Policy.keeps``)."""
     unallocated: str = ""
     """Guests that have no allocation since Placement was restored or emptied."""
+    unlisted: tuple[Condition, ...] = ()
+    """Why drivers could not list their guests then."""
     missed: frozenset[str] = frozenset()
     """Providers that nothing here reported in the period before."""
 
@@ -361,7 +363,7 @@ class Tracker:
         else:
             agent = AgentTraits(
                 host=Provider(self.uuid, self.node),
-                capabilities=[loaded.capabilities() for loaded in self.drivers],
+                capabilities=[dict(loaded.last_capabilities) for loaded in self.drivers],
                 disabled=disabled,
                 owners=self.rules.owner_traits,
                 images_excluded=self.rules.images_excluded,
@@ -412,14 +414,19 @@ class Tracker:
         Guests are compared with consumers by UUID.  If there are consumers, and none of them is a
         guest, then whoever wrote the allocations has other UUIDs, and nothing can be said.
         """
-        listed = [loaded.guests(self.node) for loaded in self.drivers]
-        guests, consumers = frozenset[str]().union(*filter(None, listed)), set[str]()
+        guests, consumers, self.unlisted = set[str](), set[str](), ()
+        for loaded in self.drivers:
+            try:
+                guests |= loaded.guests(self.node)
+            except DriverError as err:
+                why = of_part(f"driver {loaded.name}", f"guests() failed: {error_text(err)}")
+                self.unlisted = (*self.unlisted, why)
         for uuid, provider in self.view.snapshot.providers.items():
             if OF_GUESTS & provider.inventory.keys() and not guests <= consumers:
                 consumers.update(allocations_on(uuid, api))
         missing = sorted(guests - consumers) if guests & consumers or not consumers else []
         self.unallocated = first_few(missing)
-        self.root.view = replace(self.view, restored=bool(missing) or None in listed)
+        self.root.view = replace(self.view, restored=bool(missing or self.unlisted))
 
     def _report(self, decision: "Decision", outcome: Outcome) -> Report:
         collected, refusals, failed = decision.collected, self.root.refusals, {}
@@ -449,7 +456,7 @@ class Tracker:
                 yield of_drain(key, err, names, self.view.drained_since.get(key))
             else:
                 yield of_write(key, err, names, self.node)
-        yield from (*self.shared_with, *self.contested.conditions())
+        yield from (*self.unlisted, *self.shared_with, *self.contested.conditions())
         if self.unallocated:
             text = (
                 f"no allocation for {self.unallocated} since Placement was restored or emptied: "

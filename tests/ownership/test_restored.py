@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from agent.reporting.condition import Severity
 from tests.ownership.world import (
     NODE,
     ROOT,
@@ -151,6 +152,25 @@ def test_guests_without_allocations_are_named_as_long_as_they_have_none(
         assert any(DEVICE in text for text in host.period().texts()) is is_named
     host.stranger.put_allocation({host.root: {"VCPU": 1}}, DEVICE)
     host.settled()
+
+
+def test_a_driver_that_cant_list_its_guests_after_a_restore_is_named(host, monkeypatch) -> None:
+    def guests(*_: object) -> list[str]:
+        raise OSError("the list is locked")
+
+    monkeypatch.setattr(Scripted, "guests", guests, raising=False)
+    host.restart()
+    host.settled()
+    restore = backed_up(host)
+    host.says(d=both(ALL, traits("CUSTOM_NEW")))
+    host.settled()
+    restore()
+    for _ in range(2):
+        report = host.period()
+        (text,) = report.texts(Severity.DEGRADED)
+        assert text.startswith("driver d: guests() failed: OSError: the list is locked (")
+    monkeypatch.setattr(Scripted, "guests", lambda *_: [])
+    assert not host.period().texts()
 
 
 # -- on another service's root

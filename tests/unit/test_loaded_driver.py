@@ -3,6 +3,8 @@
 import importlib
 import re
 import threading
+from asyncio import CancelledError
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import Any
 
@@ -10,11 +12,20 @@ import pytest
 
 from drivers.abilities import Timed
 from drivers.api import ComputeDriver, DriverContext
+from drivers.deadline import DriverHangs
 from drivers.errors import DriverError, DriverFault, ReshapeNeeded
 from drivers.loaded import LoadedDriver
 from reportclient.plain_text import error_text
 from reportclient.provider_tree import ProviderTree
 from tests.agents import Idle
+
+
+class Interrupts(Exception):
+    """Ends the program that wants its text."""
+
+    def __str__(self) -> str:
+        raise CancelledError("no")
+
 
 UUID = "9d6ba763-8e93-5284-b069-776c52a0868f"
 
@@ -38,7 +49,8 @@ def loaded(answer: Any = None, error: BaseException | None = None) -> LoadedDriv
 @pytest.mark.parametrize("answer", ["a", ["a"], 5, [None], ValueError("a"), SystemExit(1)])
 def test_guests_are_unknown_if_the_answer_is_no_list_of_uuids(answer: Any) -> None:
     error = answer if isinstance(answer, BaseException) else None
-    assert loaded(answer, error).guests("a") is None
+    with pytest.raises(DriverError):
+        loaded(answer, error).guests("a")
     assert loaded([UUID.upper()]).guests("a") == {UUID}
     assert LoadedDriver.from_driver("mine", Idle()).guests("a") == frozenset()
 
@@ -51,28 +63,39 @@ def test_names_of_nodes_are_taken(answer: Any) -> None:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ("host1", "'host1': a list of names is needed, ['host1']"),
-        (None, "None: a list of names is needed"),
-        (b"host1", "104 is not the name of a node"),
-        (["a", None], "None is not the name of a node"),
-        (["a", ""], "'' is not the name of a node"),
-        ([["a"]], "['a'] is not the name of a node"),
-        (["a", "b", "a"], "'a' is named twice"),
-        (["a\udcff"], "a provider's name has to be Unicode text, not 'a\\udcff'"),
+        ("host1", ", not 'host1'"),
+        (None, ", not None"),
+        (b"host1", ": 104 is none"),
+        (["a", None], ": None is none"),
+        (["a", ""], ": '' is none"),
+        ([["a"]], ": ['a'] is none"),
+        (["a", "b", "a"], ": 'a' is named twice"),
+        (["a\udcff"], ": a provider's name has to be Unicode text, not 'a\\udcff'"),
+        ("a" * 5000, ", not 'aaaaaaaaaaaa...aaaaaaaaaaaaa'"),
     ],
 )
 def test_what_can_not_be_names_of_nodes_is_refused(answer: Any, said: str) -> None:
     with pytest.raises(DriverError) as caught:
         loaded(answer).nodes()
-    assert str(caught.value).startswith("get_available_nodes() returned ")
-    assert said in str(caught.value)
+    call = "get_available_nodes() has to return a list of names"
+    assert str(caught.value).startswith(call + said)
 
 
 @pytest.mark.parametrize(
-    "answer", [None, ["a"], {"no uuid": "a"}, {None: "a"}, {UUID: "a", UUID[:-1] + "0": "a"}]
+    ("answer", "said"),
+    [
+        (None, ", not None"),
+        (["a"], r", not \['a'\]"),
+        ({"no uuid": "a"}, ": node: 'no uuid' is not a UUID"),
+        ({None: "a"}, ": node: None is not a UUID"),
+        ({UUID: None}, ": a provider's name has to be a non-empty text, not None"),
+        ({UUID: "a", UUID[:-1] + "0": "a"}, ": 'a' has two UUIDs"),
+        ({UUID: "a", UUID.upper(): "b"}, f": 'a' and 'b' have one UUID, {UUID}"),
+    ],
 )
-def test_what_can_not_be_uuids_is_refused(answer: Any) -> None:
-    with pytest.raises(DriverError, match=r"get_nodenames_by_uuid\(\) returned"):
+def test_what_can_not_be_uuids_is_refused(answer: Any, said: str) -> None:
+    call = r"get_nodenames_by_uuid\(\) has to return {uuid: nodename}"
+    with pytest.raises(DriverError, match=f"^{call}{said}"):
         loaded(answer).node_uuids()
 
 
@@ -84,16 +107,63 @@ def test_uuids_that_are_told_are_by_name_and_in_placements_spelling() -> None:
     ("one", "said"),
     [
         (loaded({"disk": "gone"}), {"disk": "gone"}),
-        (loaded(None), {"driver mine": "degraded() returned None, not {part: reason}"}),
+        (
+            loaded(None),
+            {"driver mine": "degraded() failed: it has to return {part: reason}, not None"},
+        ),
+        (loaded({"disk": Interrupts()}), {"driver mine": "degraded() failed: CancelledError: no"}),
         (loaded(error=SystemExit(3)), {"driver mine": "degraded() failed: SystemExit: 3"}),
         (loaded(error=OSError("no")), {"driver mine": "degraded() failed: OSError: no"}),
     ],
 )
 def test_a_driver_that_can_not_say_how_it_is_is_degraded(one: LoadedDriver, said: Any) -> None:
     answer = {
-        part: re.sub(r" \(.*agents.py.*", "", why) for part, why in one.degraded("host1").items()
+        part: re.sub(r" \(.*, line .*", "", why) for part, why in one.degraded("host1").items()
     }
     assert answer == said
+
+
+class Lazy(Mapping[Any, Any]):
+    """A mapping whose reading calls a function."""
+
+    def __init__(self, read: Callable[[], object]) -> None:
+        self.read = read
+
+    def __iter__(self) -> Any:
+        yield self.read()
+
+    def __getitem__(self, key: object) -> Any:
+        return key
+
+    def __len__(self) -> int:
+        return 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hangs", [False, True])
+def test_what_a_driver_yields_is_read_in_a_thread_with_its_deadline(hangs: bool) -> None:
+    class Capable(Answers):
+        @property
+        def capabilities(self) -> Any:
+            return self.get_available_nodes()
+
+    def read() -> None:
+        if not hangs:
+            raise CancelledError
+        end.wait(60)
+
+    asks: list[Callable[[LoadedDriver], object]] = [
+        lambda one: one.guests("a"),
+        LoadedDriver.nodes,
+        LoadedDriver.node_uuids,
+        lambda one: one.update_provider_tree(ProviderTree(), "a", None),
+    ]
+    end = threading.Event()
+    for ask in asks:
+        one = LoadedDriver.from_driver("mine", Capable(Lazy(read)), 0.3)
+        with pytest.raises(DriverHangs if hangs else DriverFault):
+            ask(one)
+    end.set()
 
 
 DISKS = """
@@ -204,6 +274,7 @@ class Mute(Exception):
         (SystemExit(3), "SystemExit: 3"),
         (KeyError("x"), "KeyError: 'x'"),
         (Mute(), "Mute (its text can't be read)"),
+        (Interrupts(), "Interrupts (its text can't be read)"),
         (ValueError("x" * 100_000), f"{'x' * 1000}... (100,000 characters in all)"),
     ],
 )

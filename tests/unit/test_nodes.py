@@ -74,8 +74,14 @@ def only_complaint(driver: ComputeDriver) -> str:
 @pytest.mark.parametrize(
     ("driver", "said"),
     [
-        (Idle("host1"), "driver mine: get_available_nodes() returned 'host1'"),
-        (Idle(["a", "a"]), "driver mine: get_available_nodes() returned ['a', 'a']"),
+        (
+            Idle("host1"),
+            "driver mine: get_available_nodes() has to return a list of names, not 'host1'",
+        ),
+        (
+            Idle(["a", "a"]),
+            "driver mine: get_available_nodes() has to return a list of names: 'a' is named twice",
+        ),
         (Idle([]), "driver mine: reported no node"),
         (Idle(error=SystemExit(3)), "driver mine: SystemExit: 3"),
         (Idle(error=Mute()), "driver mine: Mute"),
