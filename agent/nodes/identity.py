@@ -201,23 +201,28 @@ class NodeTable:
         """Return and save the UUIDs of the roots by node name.
 
         A node's UUID is, in this order: the driver's (``from_driver``, by node name); the node's
-        last one; the host's (``own``) if the host never had another node; the node's name if it is
-        a UUID; a UUID generated from ``own`` and the name.  The last one is also that of a name
-        which differs only in the case of letters.
+        last one, unless another node has it now; the host's (``own``) if the host never had another
+        node; the node's name if it is a UUID; a UUID generated from ``own`` and the name.  The last
+        one is also that of a name which differs only in the case of letters.
 
-        :raises IdentityError: the file exists and can't be used.
+        :raises IdentityError: the file exists and can't be used, or two nodes have one UUID.
         """
         before = self._uuids
         if before is None:
             saved = _load_table(self.document)
             before = _moved(*saved, own) if saved else {}  # the host's own may have changed since
         folded = {name.casefold(): uuid for name, uuid in before.items() if name not in nodes}
+        names = {from_driver[name]: name for name in nodes if name in from_driver}
         now = {}
         for name in nodes:
             last = before.get(name) or folded.get(name.casefold())
             if not last and len(nodes) == 1 and len(before) <= 1:
                 last = own
-            now[name] = from_driver.get(name) or last or _new_uuid(name, own)
+            if names.get(last or "", name) != name:
+                last = None
+            uuid = now[name] = from_driver.get(name) or last or _new_uuid(name, own)
+            if (other := names.setdefault(uuid, name)) != name:
+                raise IdentityError(f"nodes {other} and {name} have one UUID, {uuid}: rename one")
         others = {name: uuid for name, uuid in before.items() if uuid not in now.values()}
         table = {**others, **now}
         if table != self._uuids or own != self._own or self.document.problem:

@@ -13,7 +13,7 @@ LINES = {
     "agent": 2_030,
     "agent/bus": 988,
     "agent/metrics": 478,
-    "agent/nodes": 851,
+    "agent/nodes": 856,
     "agent/ownership": 1_452,
     "agent/period": 1_187,
     "agent/provider_config": 500,

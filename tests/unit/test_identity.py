@@ -15,6 +15,7 @@ from agent.nodes.identity import (
     compute_id,
     replace_compute_id,
     saved_compute_id,
+    saved_nodes,
 )
 from reportclient.forms import sealed
 from tests.full_disk import full_disk
@@ -81,6 +82,32 @@ def test_several_nodes_get_uuids_that_stay() -> None:
     found = root_uuids(["a", "b"], OWN, {}, {})
     assert found == {name: str(uuid5(UUID(OWN), name)) for name in ("a", "b")}
     assert root_uuids(["b", "c", "a"], OWN, {}, {})["a"] == found["a"]
+
+
+def test_a_saved_uuid_that_the_driver_gives_to_another_node_is_given_up(tmp_path: Path) -> None:
+    assert root_uuids(["a", "b"], OWN, {"b": OWN}, {"a": OWN}) == {
+        "a": str(uuid5(UUID(OWN), "a")),
+        "b": OWN,
+    }
+
+
+def test_a_table_with_one_uuid_for_two_nodes_heals(tmp_path: Path) -> None:
+    table = NodeTable.in_directory(tmp_path)
+    table.document.save({"own": OWN, "nodes": {"a": OWN, "b": OWN}})
+    uuids = table.uuids(["a", "b"], OWN, {})
+    assert uuids == {"a": OWN, "b": str(uuid5(UUID(OWN), "b"))}
+    assert NodeTable.in_directory(tmp_path).uuids(["b", "a"], OWN, {}) == uuids
+    assert saved_nodes(tmp_path) == uuids
+
+
+def test_names_that_differ_in_case_only_dont_share_a_saved_uuid() -> None:
+    assert len({*root_uuids(["NODE", "node"], OWN, {}, {"Node": OWN}).values()}) == 2
+
+
+def test_two_nodes_that_need_one_uuid_are_both_named() -> None:
+    node = str(uuid4())
+    with pytest.raises(IdentityError, match=f"nodes a and {node} have one UUID, {node}"):
+        root_uuids(["a", node], OWN, {"a": node}, {})
 
 
 def test_a_full_disk_leaves_nothing_behind_and_the_next_start_works(tmp_path: Path):
