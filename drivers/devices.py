@@ -2,14 +2,22 @@
 
 import re
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from reprlib import repr as shortened
 from typing import Any
 
-from drivers.driver import ComputeDriver, DriverContext
+from drivers.driver import ComputeDriver
 from drivers.errors import DriverError, DriverNotReady
 from reportclient.model import SHARES_VIA_AGGREGATE as SHARES
-from reportclient.model import SILICON, Allocations, canonical_uuid
+from reportclient.model import (
+    SILICON,
+    Allocations,
+    canonical_uuid,
+    provider_name,
+    read_aggregates,
+    read_traits,
+)
 from reportclient.plain_text import error_text
 from reportclient.provider_tree import ProviderTree, own_uuid
 
@@ -22,10 +30,11 @@ class Device:
     """A provider below a node, or the node itself if ``name`` is the node's name.
 
     ``name`` is unique on the node, in lower case too, and identifies the device; the provider's
-    name is ``<node>_<name>``, and changes with the node's.  ``inventory`` is by resource class: a
-    total, or a record such as ``{"total": 8, "max_unit": 2}``; ``reserved`` is 0 unless given.
-    ``parent`` is the name of another device; without it the parent is the node.  The whole
-    inventory of a device that is not ``healthy`` is reserved, and the operator sees ``reason``.
+    name is ``<node>_<name>``, and changes with the node's.  Begin it with the driver's name: two
+    drivers that list ``gpu0`` share one provider.  ``inventory`` is by resource class: a total, or
+    a record such as ``{"total": 8, "max_unit": 2}``; ``reserved`` is 0 unless given.  ``parent`` is
+    the name of another device; without it the parent is the node.  The whole inventory of a device
+    that is not ``healthy`` is reserved, and the operator sees ``reason``.
 
     Devices with the same ``silicon``, such as ``card0``, are parts of one thing, and are listed by
     one source: while guests hold a part that is not listed any more, or is listed with less, no
@@ -47,6 +56,25 @@ class Device:
     sharing: bool = False
     silicon: str | None = None
 
+    def __post_init__(self) -> None:
+        """Check the fields, so that an error has the line that made the device, and copy them.
+
+        :raises ValueError: a field is wrong; the text names it.
+        """
+        name = provider_name(self.name)
+        if not isinstance(self.inventory, Mapping):
+            text = f"inventory of device {name} has to be a dict like {{'VGPU': 4}}"
+            raise ValueError(f"{text}, not {shortened(self.inventory)}")
+        traits, aggregates = read_traits(self.traits, name), read_aggregates(self.aggregates, name)
+        if self.sharing and (self.parent or not aggregates):
+            raise ValueError(f"sharing device {name} needs aggregates, and has no parent")
+        vars(self).update(
+            inventory=dict(self.inventory),
+            traits=tuple(sorted(traits)),
+            aggregates=tuple(sorted(aggregates)),
+            uuid=self.uuid and canonical_uuid(self.uuid, name),
+        )
+
     def records(self) -> dict[str, Any]:
         """Return the inventory records by resource class."""
         records: dict[str, Any] = {}
@@ -59,22 +87,21 @@ class Device:
         return records
 
 
+Source = Iterable[Device] | Callable[[], Iterable[Device]]
+"""The devices of one source, or the method that lists them."""
+
+
 class DeviceDriver(ComputeDriver):
     """Base class of drivers that list devices."""
 
-    def __init__(self, context: DriverContext) -> None:
-        super().__init__(context)
-        self._problems: dict[str, dict[str, str]] = {}
-        """Result of :meth:`degraded`, by node."""
-
     @abstractmethod
-    def devices(self, node: str) -> Iterable[Device] | Mapping[str, Iterable[Device]]:
+    def devices(self, node: str) -> Iterable[Device] | Mapping[str, Source]:
         """Return or yield all devices of a node; a device that is not listed is removed.
 
-        Sources that can fail independently are a mapping, ``{source: its devices}``.  If one of
-        them raises DriverNotReady or an OSError, its devices stay as they are, and
-        :meth:`degraded` names it.  A source whose devices have parents in another one comes after
-        it.
+        Sources that can fail independently are a mapping, ``{source: method}``; a method takes no
+        arguments, and returns or yields the source's devices.  If one raises DriverNotReady or an
+        OSError, its devices stay as they are, and :meth:`degraded` names it.  A source whose
+        devices have parents in another one comes after it.
 
         An exception means that nothing was listed, also if some devices were yielded before.  A
         source that lists no device any more is asked again in the next period before its last
@@ -89,7 +116,8 @@ class DeviceDriver(ComputeDriver):
 
     def degraded(self, node: str) -> Mapping[str, str]:
         """Return the unhealthy devices and the sources that failed, with the reasons."""
-        return self._problems.get(node, {})
+        problems: Mapping[str, Mapping[str, str]] = getattr(self, "_problems", {})
+        return problems.get(node, {})
 
     def update_provider_tree(
         self,
@@ -132,21 +160,22 @@ class DeviceDriver(ComputeDriver):
             unsourced = [each for each in map(provider_tree.data, earlier) if each.name in names]
             parents = {each.name: each.parent_uuid for each in unsourced if each.uuid != root}
             provider_tree.set_own_children(parents, sharing=True)
-        self._problems[nodename] = problems
+        vars(self).setdefault("_problems", {})[nodename] = problems  # __init__ may be another
 
 
 def _read(listed: object) -> list[Device]:
     """Return the devices of one source, read to the end.  :raises DriverError: they are wrong."""
+    if callable(listed):
+        listed = listed()
     if not isinstance(listed, Iterable):
-        raise DriverError(f"devices() returned {listed!r}: a list of drivers.api.Device is needed")
+        text = "devices() has to return a list of drivers.api.Device"
+        raise DriverError(f"{text}, not {shortened(listed)}")
     devices: dict[str, Device] = {}
     for device in listed:
         if not isinstance(device, Device):
             raise DriverError(f"devices() lists {device!r}: a drivers.api.Device is needed")
         if device.name in devices:
             raise DriverError(f"devices() lists {device.name!r} twice")
-        if device.sharing and (device.parent or not device.aggregates):
-            raise DriverError(f"sharing device {device.name!r} needs aggregates, and has no parent")
         devices[device.name] = device
     return list(devices.values())
 
@@ -162,9 +191,8 @@ def _refuse_twice(node: str, devices: Sequence[Device], names: dict[str, str]) -
             continue
         if name in names:
             raise DriverError(f"devices() lists {it.name!r} twice")
-        uuid = canonical_uuid(it.uuid, name) if it.uuid else name
-        if (other := names.setdefault(uuid, name)) != name:
-            raise DriverError(f"devices() lists {other} and {name} with one UUID, {uuid}")
+        if it.uuid and (other := names.setdefault(it.uuid, name)) != name:
+            raise DriverError(f"devices() lists {other} and {name} with one UUID, {it.uuid}")
         names[name] = name
 
 
@@ -240,7 +268,7 @@ def _place(
     ``devices`` are by the name of the provider.
     """
     uuids = {
-        name: canonical_uuid(it.uuid, name) if it.uuid else own_uuid(SHARED, name)
+        name: it.uuid or own_uuid(SHARED, name)
         for name, it in devices.items()
         if it.uuid or it.sharing
     }

@@ -214,6 +214,63 @@ def test_a_source_that_cant_answer_keeps_its_devices_beside_one_that_can(
     assert set(tree(agent)) == {"host1", "host1_sdb"}
 
 
+def test_a_source_is_a_method_that_fails_by_itself(placement, driver, tmp_path):
+    def gpus() -> list[Device]:
+        raise OSError("no answer from the GPU's library")
+
+    driver.listed = {"disks": lambda: [disk("sdb")], "gpus": lambda: [disk("gpu0")]}
+    agent = Agent(placement, named={"disks": driver}, state=tmp_path).settle()
+    driver.listed = {"gpus": gpus, "disks": lambda: [disk("sdc")]}
+    agent.period()
+    report = agent.period()
+    assert set(tree(agent)) == {"host1", "host1_sdc", "host1_gpu0"}
+    assert ill(report) == ["gpus: no answer from the GPU's library"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"name": None}, "name has to be a non-empty text, not None"),
+        ({"name": b"sda"}, "name has to be a non-empty text, not b'sda'"),
+        (
+            {"inventory": None},
+            "inventory of device sda has to be a dict like {'VGPU': 4}, not None",
+        ),
+        ({"inventory": [CLASS]}, f"inventory of device sda .*, not \\['{CLASS}'\\]"),
+        ({"traits": "CUSTOM_A"}, "traits of provider sda: .*, not the string 'CUSTOM_A'"),
+        ({"traits": None}, "traits of provider sda: a list or a set of names is needed, not None"),
+        ({"traits": [1]}, "traits of provider sda: 1 is not the name of a trait"),
+        ({"aggregates": AGGREGATE}, "aggregate of provider sda: .*, not the string"),
+        ({"aggregates": ["rack1"]}, "aggregate of provider sda: 'rack1' is not a UUID"),
+        ({"uuid": 5}, "sda: 5 is not a UUID"),
+        ({"sharing": True}, "sharing device sda needs aggregates"),
+        ({"sharing": True, "aggregates": [AGGREGATE], "parent": "sdb"}, "has no parent"),
+    ],
+)
+def test_a_wrong_field_of_a_device_is_named_where_the_device_is_made(fields, words):
+    with pytest.raises(ValueError, match=words):
+        Device(**{"name": "sda", **fields})
+
+
+def test_what_a_device_is_made_of_may_be_read_once_and_change_later():
+    inventory, names = {CLASS: 1}, ["CUSTOM_A", "CUSTOM_B"]
+    device = Device("sda", inventory, iter(names), iter([AGGREGATE.upper()]), uuid=CARD.upper())
+    inventory[CLASS] = 2
+    names.clear()
+    assert device == Device("sda", {CLASS: 1}, ["CUSTOM_A", "CUSTOM_B"], [AGGREGATE], uuid=CARD)
+
+
+def test_a_driver_whose_constructor_is_its_own_lists_devices(placement):
+    class Own(DeviceDriver):
+        def __init__(self) -> None:
+            self.context = DriverContext("host1", Path())
+
+        def devices(self, node):
+            return [disk("sda", healthy=False, reason="broken")]
+
+    assert ill(Agent(placement, Own()).period()) == ["host1_sda: broken: reserved completely"]
+
+
 def test_what_was_listed_before_sources_had_names_goes_too(agent, driver):
     driver.listed = lambda: {"disks": [disk("sdb")]}
     agent.restart().settled()
@@ -346,14 +403,12 @@ def test_each_node_is_waited_for_by_itself(placement, tmp_path):
 @pytest.mark.parametrize(
     ("listed", "words"),
     [
-        (None, "devices() returned None: a list of drivers.api.Device is needed"),
+        (None, "devices() has to return a list of drivers.api.Device, not None"),
         (["sda"], "devices() lists 'sda': a drivers.api.Device is needed"),
         ([disk("sda"), disk("sda")], "devices() lists 'sda' twice"),
         ([disk("sda", parent="hba0")], "no such parent: host1_hba0"),
         ([disk("a", parent="b"), disk("b", parent="a")], "their own ancestors: host1_a, host1_b"),
         ([Device("sda", {CLASS: "1"})], "inventory of CUSTOM_LOCAL_DISK: a record has to be a"),
-        ([Device("nfs1", sharing=True)], "'nfs1' needs aggregates"),
-        ([Device("nfs1", (), (), [AGGREGATE], parent="sda", sharing=True)], "has no parent"),
         ([Device("host1", uuid=CARD)], "host1 is the node"),
         ([card("81"), card("82", CARD.upper())], "lists host1_81 and host1_82 with one UUID"),
         ({"x": [card("81")], "y": [card("82")]}, "lists host1_81 and host1_82 with one UUID"),
