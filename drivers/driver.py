@@ -1,15 +1,17 @@
 """ComputeDriver, the base class of drivers, and the context that it is created with."""
 
+import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from reprlib import repr as shortened
 from typing import Any, ClassVar, Protocol
 
 from drivers.inventory import DISK_GB
 from drivers.legacy import policy_of, update_by_older_methods
-from reportclient.model import Allocations
+from reportclient.model import Allocations, plain_str
 from reportclient.provider_tree import ProviderTree
 
 _NAME = re.compile(r"[\w.-]{1,200}")
@@ -21,7 +23,7 @@ class Store(Protocol):
     Begin each name with the driver's name; it has letters, digits, ``.``, ``_`` and ``-``.  The
     agent writes the objects to ``state_path``.
 
-    :raises ValueError: a name has other characters, or more than 200.
+    :raises ValueError: a name has other characters, or more than 200; or JSON has no such object.
     """
 
     def load(self, name: str) -> Mapping[str, Any] | None:
@@ -38,6 +40,22 @@ def checked_name(name: str) -> str:
     return name
 
 
+def as_saved(value: Any) -> Any:
+    """Return a copy of what is saved, as JSON has it.  :raises ValueError: see :class:`Store`."""
+    if isinstance(value, Mapping):
+        if wrong := [key for key in value if not isinstance(key, str)]:
+            raise ValueError(
+                f"a saved object has the key {wrong[0]!r}: JSON has only texts as keys"
+            )
+        return {plain_str(key): as_saved(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_saved(each) for each in value]
+    try:
+        return json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError):
+        raise ValueError(f"a saved object has {shortened(value)}, which JSON has not") from None
+
+
 @dataclass(slots=True)
 class InMemory:
     """A store in memory, for tests and for drivers that run without an agent."""
@@ -46,11 +64,12 @@ class InMemory:
 
     def load(self, name: str) -> Mapping[str, Any] | None:
         """See :class:`Store`."""
-        return self.saved.get(checked_name(name))
+        saved = self.saved.get(checked_name(name))
+        return None if saved is None else dict(as_saved(saved))
 
     def save(self, name: str, fields: Mapping[str, Any]) -> None:
         """See :class:`Store`."""
-        self.saved[checked_name(name)] = dict(fields)
+        self.saved[checked_name(name)] = as_saved(dict(fields))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.state.document import Document, Unusable
-from drivers.driver import checked_name
+from drivers.driver import as_saved, checked_name
 
 LOG = logging.getLogger("compute_agent.drivers")
 
@@ -35,7 +35,7 @@ class DriverStore:
     def save(self, name: str, fields: Mapping[str, Any]) -> None:
         """See :class:`drivers.api.Store`."""
         self._document(name).save_or_warn(
-            {_SAVED: dict(fields)}, "after a restart the driver starts without it"
+            {_SAVED: as_saved(dict(fields))}, "after a restart the driver starts without it"
         )
 
     def problems(self) -> list[str]:

@@ -24,7 +24,7 @@ LINES = {
     "compute_registry": 3_465,
     "computectl": 5_082,
     "driverkit": 1_892,
-    "drivers": 2_415,
+    "drivers": 2_434,
     "drivers/libvirt": 5_424,
     "reportclient": 7_316,
 }

@@ -132,6 +132,33 @@ def test_a_driver_saves_and_loads_nothing_outside_of_its_documents(tmp_path, nam
     assert [path.name for path in tmp_path.rglob("*")] == ["state", "driver-other"]
 
 
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"lanes": {1, 2}}, r"a saved object has {1, 2}, which JSON has not"),
+        ({"lanes": [float("nan")]}, "a saved object has nan, which JSON has not"),
+        ({1: "first"}, "a saved object has the key 1: JSON has only texts as keys"),
+        ({"lanes": [{"a": {None: 1}}]}, "a saved object has the key None"),
+    ],
+)
+def test_what_json_cant_give_back_is_saved_by_no_store(tmp_path, fields, said) -> None:
+    for store in (InMemory(), DriverStore(tmp_path)):
+        with pytest.raises(ValueError, match=said):
+            store.save("acme-lanes", fields)
+        assert store.load("acme-lanes") is None
+
+
+def test_what_a_driver_saved_does_not_change_with_its_own_objects(tmp_path: Path) -> None:
+    for store in (InMemory(), DriverStore(tmp_path)):
+        lanes = [1]
+        store.save("acme-lanes", {"lanes": lanes, "pair": (1, 2)})
+        lanes.append(2)
+        loaded = store.load("acme-lanes")
+        assert loaded == {"lanes": [1], "pair": [1, 2]}
+        loaded["lanes"].append(3)
+        assert store.load("acme-lanes") == {"lanes": [1], "pair": [1, 2]}
+
+
 def test_a_driver_gets_back_what_it_saved_whatever_its_fields_are_called(tmp_path: Path) -> None:
     """As from the store that tests and the kit have."""
     saved = {"version": 7, "sha256": "x", "lanes": [1]}
