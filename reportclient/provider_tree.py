@@ -370,6 +370,8 @@ class ProviderTree:
         :raises ValueError: there is no such parent, or providers are their own ancestors.
         """
         self._refuse_if_closed()
+        if not isinstance(parents, Mapping):
+            raise ValueError(f"set_own_children needs {{name: parent}}, not {parents!r}")
         listed = set()
         for name in _parents_first(parents):
             parent, present = parents[name], self._search(name)
@@ -761,7 +763,7 @@ def _parents_first(parents: Mapping[str, str | None]) -> list[str]:
 
 
 def _is_same(current: Mapping[str, Inventory], records: InventoryDict) -> bool:
-    """Return whether the records equal the current inventory, without parsing them.
+    """Return whether the records equal the current inventory and have its types, unparsed.
 
     Parsing is slower, and most periods report the same inventory again.
     """
@@ -769,9 +771,12 @@ def _is_same(current: Mapping[str, Inventory], records: InventoryDict) -> bool:
         record == current[name]
         if not isinstance(record, Mapping)
         else record.get("total") == current[name].total
-        and all(v is None or getattr(current[name], k, _UNKNOWN) == v for k, v in record.items())
+        and all(
+            getattr(current[name], k, None) == v
+            and (isinstance(v, int) or k == "allocation_ratio")
+            and not isinstance(v, bool)
+            for k, v in record.items()
+            if v is not None
+        )
         for name, record in records.items()
     )
-
-
-_UNKNOWN = object()

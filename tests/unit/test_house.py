@@ -26,7 +26,7 @@ LINES = {
     "driverkit": 1_892,
     "drivers": 2_434,
     "drivers/libvirt": 5_424,
-    "reportclient": 7_316,
+    "reportclient": 7_321,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30

@@ -403,6 +403,23 @@ def test_children_that_are_not_listed_any_more_go_and_those_of_others_stay(tree)
     assert below_cn1(tree) == {**others, "cn1_c": "pf"}
 
 
+@pytest.mark.parametrize("field", ["total", "reserved", "min_unit"])
+@pytest.mark.parametrize("kind", [float, bool])
+def test_a_number_of_a_wrong_type_is_refused_though_it_is_as_before(tree, field, kind) -> None:
+    record = {"total": 1, "reserved": 1, "min_unit": 1, "allocation_ratio": 1}
+    tree.update_inventory("cn1", {"VCPU": record})
+    assert not tree.update_inventory("cn1", {"VCPU": {**record, "allocation_ratio": 1.0}})
+    for method in (tree.update_inventory, tree.has_inventory_changed):
+        with pytest.raises(ValueError, match=f"VCPU: {field} has to be a whole number"):
+            method("cn1", {"VCPU": {**record, field: kind(1)}})
+
+
+@pytest.mark.parametrize("children", [["cn1_b"], "cn1_b", None])
+def test_children_that_are_no_mapping_are_refused(tree, children: Any) -> None:
+    with pytest.raises(ValueError, match="set_own_children needs {name: parent}, not"):
+        tree.set_own_children(children)
+
+
 def test_children_are_listed_in_any_order_and_may_change_places(tree: ProviderTree) -> None:
     others = below_cn1(tree)
     tree.set_own_children({"cn1_card": "cn1_cell0", "cn1_cell0": "cn1", "cn1_cell1": "cn1"})
