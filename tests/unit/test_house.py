@@ -13,9 +13,9 @@ LINES = {
     "agent": 2_030,
     "agent/bus": 988,
     "agent/metrics": 478,
-    "agent/nodes": 856,
+    "agent/nodes": 858,
     "agent/ownership": 1_452,
-    "agent/period": 1_187,
+    "agent/period": 1_192,
     "agent/provider_config": 500,
     "agent/registry": 560,
     "agent/reporting": 1_198,
@@ -26,7 +26,7 @@ LINES = {
     "driverkit": 1_892,
     "drivers": 2_434,
     "drivers/libvirt": 5_424,
-    "reportclient": 7_321,
+    "reportclient": 7_398,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30
