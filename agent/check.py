@@ -140,7 +140,7 @@ class Check:
             what = f"driver {loaded.name} can't name its nodes: {error_text(err)}"
             raise DriverError(what) from err
         finally:
-            close_driver(loaded, host)
+            close_driver(loaded, host, {})
 
     def _placement(self) -> None:
         adapter = adapter_from_conf(self.conf)

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field, replace
 from agent.nodes.nodes import Nodes
 from agent.placement import Endpoint
 from agent.reporting.condition import PLACEMENT, RETRY_STEP, Condition, Severity, summarized
-from agent.reporting.condition_log import ConditionLog
+from agent.reporting.condition_log import ConditionLog, lasting
 from agent.reporting.reports import Report
 from agent.reporting.systemd import Systemd
 from agent.switching.host_status import HostStatus
 from drivers.abilities import Lifecycle, Switched
-from drivers.deadline import DriverHangs
 from drivers.errors import DriverError, DriverFault, DriverNotReady
 from drivers.loader import LoadedDriver
 from reportclient.errors import without_frames
@@ -43,6 +42,8 @@ class Service:
     _last: dict[str, Report] = field(default_factory=dict)
     _enabled: dict[str, bool] = field(default_factory=dict)
     """The last notification of each driver, by its name; only the loop's thread uses it."""
+    _closed: dict[str, str] = field(default_factory=dict)
+    """The error of each driver's last ``cleanup_host``, by its name; "" if it did not fail."""
 
     def __post_init__(self) -> None:
         if self.status is not None:
@@ -68,15 +69,13 @@ class Service:
     def close(self) -> None:
         """Call ``cleanup_host`` of the drivers; failures are logged."""
         for loaded in self.nodes.drivers:
-            close_driver(loaded, self.host)
+            close_driver(loaded, self.host, self._closed)
 
     def silence(self, seconds: float, since: float = 0.0) -> Condition | None:
         """Return ``SILENCE`` if Placement has not answered for ``seconds``; see :meth:`hanging`."""
         last = time.monotonic() - seconds
-        waits = any(
-            max(began, since) <= last for began in list(self.nodes.breaker.waiting.values())
-        )
-        return SILENCE if waits else None
+        waiting = list(self.nodes.breaker.waiting.values())
+        return SILENCE if any(max(began, since) <= last for began in waiting) else None
 
     def hanging(self, since: float, seconds: float) -> str | None:
         """Return a text that names a call of a driver or to Placement that hangs, or ``None``.
@@ -120,7 +119,7 @@ class Service:
 
     def _reopen(self, loaded: LoadedDriver) -> None:
         opening = loaded.opening
-        close_driver(loaded, self.host)
+        close_driver(loaded, self.host, self._closed)
         try:
             open_driver(loaded, self.host)
         except DriverError as err:
@@ -203,20 +202,21 @@ def open_driver(loaded: LoadedDriver, host: str) -> None:
         loaded.call(Lifecycle.init_host, host)
     except DriverError as err:
         LOG.debug("Driver %s", loaded.name, exc_info=True)
-        passes = isinstance(err, DriverNotReady | DriverFault)
-        kind = DriverNotReady if passes else DriverError
+        kind = DriverNotReady if isinstance(err, DriverNotReady | DriverFault) else DriverError
         raise kind(f"could not start: {error_text(err)}") from err
 
 
-def close_driver(loaded: LoadedDriver, host: str) -> None:
-    """Call ``cleanup_host``; a failure is logged."""
+def close_driver(loaded: LoadedDriver, host: str, last: dict[str, str]) -> None:
+    """Call ``cleanup_host``; log an error that is not the driver's ``last`` one, and note it."""
+    text = ""
     try:
         loaded.call(Lifecycle.cleanup_host, host)
-    except DriverHangs as err:
-        text = "Driver %s: cleanup_host did not return, not waiting for it: %s"
-        LOG.warning(text, loaded.name, err)
-    except (Exception, SystemExit):
-        LOG.exception("Driver %s: cleanup_host failed", loaded.name)
+    except DriverError as err:
+        text = error_text(err)
+        if lasting(text) != lasting(last.get(loaded.name, "")):
+            LOG.warning("Driver %s: cleanup_host failed: %s", loaded.name, text)
+            LOG.debug("Driver %s", loaded.name, exc_info=True)
+    last[loaded.name] = text
 
 
 def _status(reports: Sequence[Report]) -> str:

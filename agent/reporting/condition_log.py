@@ -15,7 +15,6 @@ _VOLATILE = re.compile(
     r"\(request [^)]*\)|\b\d+(?:\.\d+)? ?s(?:ec(?:onds?)?)?\b|\b(?:GET|PUT|POST|DELETE) /\S*"
 )
 """Parts of a text that differ between periods for the same problem: ids, seconds, calls."""
-
 Key = tuple[str, tuple[str, str]]
 """A node, and the identity of a condition."""
 
@@ -45,7 +44,7 @@ class ConditionLog:
                 if (node, (DRIVERS, f"driver {name}")) not in self.logged:
                     LOG_OF_DRIVERS.debug("Driver %s", name, exc_info=err)
         for key, each in present.items():
-            if key not in self.logged or _lasting(each) != _lasting(self.logged[key]):
+            if key not in self.logged or lasting(each) != lasting(self.logged[key]):
                 level = logging.INFO if each.severity is Severity.INFO else logging.WARNING
                 _log_of(each).log(level, "Node %s: %s", key[0], each.sentence)
         for key in self.logged.keys() - present.keys():
@@ -60,5 +59,6 @@ def _log_of(condition: Condition) -> logging.Logger:
     return LOG_OF_DRIVERS if of_driver else LOG
 
 
-def _lasting(condition: Condition) -> str:
-    return condition.severity + _VOLATILE.sub("", str(condition))
+def lasting(problem: Condition | str) -> str:
+    """Return a problem without the parts of its text that differ between periods."""
+    return getattr(problem, "severity", "") + _VOLATILE.sub("", str(problem))

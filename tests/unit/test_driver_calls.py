@@ -95,6 +95,18 @@ def test_a_driver_that_hangs_at_its_start_may_be_started_again(for_ever: threadi
 
 
 @pytest.mark.slow
+def test_a_start_that_goes_on_hanging_is_logged_once(for_ever: threading.Event, caplog) -> None:
+    service = service_with(Hanging("init_host", for_ever))
+    (loaded,) = service.nodes.drivers
+    loaded.opening.failed = DriverNotReady("not called yet")
+    for _ in range(4):
+        service.period()
+    lines = [it.getMessage() for it in caplog.records if "cleanup_host" in it.getMessage()]
+    assert len(lines) == 1, lines
+    assert "cleanup_host was not called: still waiting for an earlier call (init_host" in lines[0]
+
+
+@pytest.mark.slow
 def test_what_hangs_is_asked_nothing_more_until_it_has_returned(for_ever: threading.Event) -> None:
     driver = Hanging("update_provider_tree", for_ever)
     service = service_with(driver)

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import logging
 import os
 from dataclasses import replace
 from functools import partial
@@ -162,6 +163,37 @@ def test_a_driver_that_can_not_start_yet_stops_nobody_and_is_tried_again(tmp_pat
     service.close()
     opened = ["cleanup", "init", "watch", "enabled True"]
     assert later.calls == ["init", "cleanup", "init", *opened, "cleanup"]
+
+
+class Leaks(Opens):
+    """Its backend is down, and ``cleanup_host`` closes what was never opened."""
+
+    fault = "no connection to close"
+
+    def init_host(self, host: str) -> None:
+        raise DriverNotReady("the backend is down")
+
+    def cleanup_host(self, host: str) -> None:
+        raise ValueError(self.fault)
+
+
+def test_a_failing_cleanup_is_logged_once_until_it_fails_otherwise(caplog) -> None:
+    caplog.set_level(logging.DEBUG, "compute_agent.service")
+    leaks, first = Leaks(["a"]), Idle(["a"])
+    nodes = Agent(FakePlacement(), named={"first": first, "leaks": leaks}, root=OWN).nodes
+    service = Service("host1", nodes, Systemd(), lambda: False)
+    service.open()
+    for fault in ("no connection to close", "no connection to close", "a closed one"):
+        leaks.fault = fault
+        service.period()
+    service.close()
+    lines = [it.getMessage() for it in caplog.records if "cleanup_host" in it.getMessage()]
+    assert [line.partition(" (")[0] for line in lines] == [
+        "Driver leaks: cleanup_host failed: ValueError: no connection to close",
+        "Driver leaks: cleanup_host failed: ValueError: a closed one",
+    ]
+    loud = [it for it in caplog.records if it.exc_info and it.levelno > logging.DEBUG]
+    assert not loud, "a traceback is for debug"
 
 
 # -- UUIDs that stay
