@@ -199,7 +199,7 @@ def damage(tree: ProviderTree, root: str) -> None:
 def context(directory: Path, options: Options = (), config: str = "") -> DriverContext:
     """Return a driver's context: the host ``host1``, a state path in ``directory``, and ``conf``.
 
-    :raises oslo_config.cfg.Error: ``config`` is not a configuration, or options contradict.
+    :raises oslo_config.cfg.Error: ``config`` is invalid; DriverError: ``options`` are.
     """
     state_path, file = directory / "state", directory / "agent.conf"
     state_path.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 from oslo_config import cfg, types
 
+from drivers.errors import DriverError
 from drivers.inventory import DISK_GB, MEMORY_MB, VCPU, InventoryPolicy, Ratio, cpu_set
 
 _RATIO_HELP = (
@@ -116,10 +117,34 @@ def list_opts() -> list[tuple[str, list[Any]]]:
     return [("DEFAULT", DEFAULT_OPTS), ("compute", COMPUTE_OPTS)]
 
 
-def register(conf: Any, listed: Iterable[tuple[str, Iterable[Any]]]) -> None:
-    """Register ``[(group, [options])]`` on a configuration."""
-    for group, options in listed:
-        conf.register_opts(options, group=None if group == "DEFAULT" else group)
+def register(conf: Any, listed: Any) -> None:
+    """Register ``[(group, [options])]`` on a configuration.
+
+    :raises DriverError: ``listed`` is something else, an option is defined otherwise already, or a
+        required one has no value.
+    """
+    for pair in listed if isinstance(listed, Iterable) else [listed]:
+        match pair:
+            case (group, [*options]) if all(isinstance(each, cfg.Opt) for each in options):
+                for option in options:
+                    _register(conf, getattr(group, "name", group or "DEFAULT"), option)
+            case _:
+                text = "list_opts() has to return [(group, [oslo.config options])]"
+                raise DriverError(f"{text}: {pair!r} is no such pair")
+
+
+def _register(conf: Any, group: str, option: cfg.Opt) -> None:
+    in_group = None if group == "DEFAULT" else group
+    try:
+        conf.register_opt(option, group=in_group)
+    except cfg.DuplicateOptError as err:
+        raise DriverError(
+            f"list_opts(): [{group}] {option.name} is defined otherwise by the agent or by another"
+            " driver: rename the option, or use a group of this driver's own"
+        ) from err
+    # oslo.config looks for these only while it parses the files, also at a reload.
+    if option.required and (conf[in_group] if in_group else conf)[option.dest] is None:
+        raise DriverError(str(cfg.RequiredOptError(option.name, group)))
 
 
 def nova_owner_traits(conf: Any) -> frozenset[str]:

@@ -13,9 +13,9 @@ LINES = {
     "agent": 2_030,
     "agent/bus": 988,
     "agent/metrics": 478,
-    "agent/nodes": 858,
+    "agent/nodes": 851,
     "agent/ownership": 1_452,
-    "agent/period": 1_192,
+    "agent/period": 1_180,
     "agent/provider_config": 500,
     "agent/registry": 560,
     "agent/reporting": 1_198,
@@ -24,14 +24,14 @@ LINES = {
     "compute_registry": 3_465,
     "computectl": 5_082,
     "driverkit": 1_892,
-    "drivers": 2_434,
+    "drivers": 2_401,
     "drivers/libvirt": 5_424,
-    "reportclient": 7_398,
+    "reportclient": 7_316,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30
 """So many lines fewer are not yet a lower number."""
-QUIET, CHANGED = "15 files and 75 functions", "28 files and 178 functions"
+QUIET, CHANGED = "16 files and 80 functions", "28 files and 183 functions"
 """What a quiet period passes, and one with one changed inventory."""
 SWITCH = "12 files and 41 functions"
 """What disabling a root passes whose view is certain."""

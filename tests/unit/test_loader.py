@@ -52,6 +52,20 @@ class NoAbilities(Good):
 class BadOptions(Able):
     @classmethod
     def list_opts(cls): return [("able", [cfg.StrOpt("size")])]
+
+class Listed(Good):
+    listed = None
+    @classmethod
+    def list_opts(cls): return cls.listed
+
+class Dicted(Listed): listed = {"dicted": [cfg.StrOpt("size")]}
+class Texts(Listed): listed = [("texts", "abc")]
+class Named(Listed): listed = [("named", ["size"])]
+class Required(Listed):
+    listed = [
+        (cfg.OptGroup("needy"), (cfg.StrOpt("token", required=True),)),
+        (None, [cfg.StrOpt("needy_token", required=True)]),
+    ]
 """
 
 ENTRY_POINTS = f"""[{GROUP}]
@@ -60,6 +74,11 @@ t-able = acme_drivers:Able
 t-half = acme_drivers:Half
 t-explosive = acme_drivers:Explosive
 t-bad-options = acme_drivers:BadOptions
+t-none = acme_drivers:Listed
+t-dict = acme_drivers:Dicted
+t-text = acme_drivers:Texts
+t-names = acme_drivers:Named
+t-required = acme_drivers:Required
 t-no-abilities = acme_drivers:NoAbilities
 t-no-module = acme_nowhere:Good
 t-no-attribute = acme_drivers:Goof
@@ -165,7 +184,33 @@ def test_clashing_options_name_the_entry_point(acme, context):
     load_drivers(["t-able"], context)
     err = failure("t-bad-options", context)
     assert "acme_drivers:BadOptions" in str(err)
+    assert "list_opts(): [able] size is defined otherwise by the agent or by another" in str(err)
     assert isinstance(err.__cause__, cfg.DuplicateOptError)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("t-none", "None is no such pair"),
+        ("t-dict", "'dicted' is no such pair"),
+        ("t-text", "('texts', 'abc') is no such pair"),
+        ("t-names", "('named', ['size']) is no such pair"),
+    ],
+)
+def test_list_opts_that_returns_no_options_is_named(acme, context, name: str, words: str) -> None:
+    text = str(failure(name, context))
+    assert f"list_opts() has to return [(group, [oslo.config options])]: {words}" in text
+
+
+def test_a_required_option_without_a_value_is_named(acme, context) -> None:
+    text = str(failure("t-required", context))
+    assert "value required for option token in group [needy]" in text
+    context.conf.set_override("token", "a", "needy")
+    assert "value required for option needy_token in group [DEFAULT]" in str(
+        failure("t-required", context)
+    )
+    context.conf.set_override("needy_token", "a")
+    load_drivers(["t-required"], context)
 
 
 @pytest.mark.parametrize(
