@@ -2,11 +2,13 @@
 
 import contextlib
 import inspect
+import time
 import uuid as uuidlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from oslo_config import cfg
 
@@ -17,8 +19,8 @@ from agent.period.tracker import Tracker
 from agent.reporting.condition import Severity
 from agent.reporting.reports import Report
 from drivers.abilities import Configurable, Lifecycle
-from drivers.api import Allocations, ComputeDriver, DriverContext, ProviderTree
-from drivers.deadline import Calls
+from drivers.api import Allocations, ComputeDriver, DriverContext, DriverNotReady, ProviderTree
+from drivers.deadline import Calls, DriverHangs
 from drivers.loaded import LoadedDriver
 from drivers.loader import call_timeout
 from drivers.opts import register
@@ -37,6 +39,12 @@ FOREIGN = "CUSTOM_OF_ANOTHER_SERVICE"
 """A trait and a resource class of another service."""
 AGGREGATE = "7d0f5f52-3f0e-4d5b-8a38-1f6d4c1e9a01"
 
+WELL_WITHIN = 60.0
+"""Seconds in which a driver has to notice that its backend works, as at the start."""
+_LATE = set[type]()
+"""Classes of drivers that did not in this time; no other rule waits for them."""
+
+T = TypeVar("T")
 MakeDriver = Callable[[], ComputeDriver]
 Options = Sequence[tuple[str, Sequence[Any]]]
 Edit = Callable[[ProviderTree, str], object]
@@ -53,10 +61,13 @@ class Host:
     """What has been reported of each node."""
     roots: dict[str, str] = field(default_factory=dict)
     """UUIDs of root providers by node, of those whose UUID is not derived."""
+    well_within: float = WELL_WITHIN
+    ready: bool = False
+    """Whether the driver has edited a tree."""
 
     def nodes(self) -> list[str]:
         """Return the names of the driver's nodes, and note the UUIDs that it gives them."""
-        nodes, uuids = self.driver.nodes(), self.driver.node_uuids()
+        nodes, uuids = self._when_ready(lambda: (self.driver.nodes(), self.driver.node_uuids()))
         assert nodes, "get_available_nodes() returned no node; the tests need a backend with one"
         others = sorted(uuids.keys() - set(nodes))
         assert not others, f"get_nodenames_by_uuid() names {others}, get_available_nodes() does not"
@@ -74,7 +85,22 @@ class Host:
         :raises drivers.errors.DriverError: the driver failed.
         :raises AssertionError: Placement or the agent refused a part of the report.
         """
-        return [self._period(node) for node in sorted(self.nodes(), reverse=backwards)]
+        nodes = sorted(self.nodes(), reverse=backwards)
+        return [self._when_ready(partial(self._period, node)) for node in nodes]
+
+    def _when_ready(self, call: Callable[[], T]) -> T:
+        """Return the result of ``call``; try again as the agent does, until the driver is ready."""
+        kind, end = type(self.driver.driver), time.monotonic() + self.well_within
+        while not (self.ready or kind in _LATE):
+            try:
+                return call()
+            except DriverHangs:
+                raise
+            except DriverNotReady:
+                if time.monotonic() > end:
+                    _LATE.add(kind)
+            time.sleep(0.1)
+        return call()
 
     def _period(self, node: str) -> Report:
         root, ledger = Root(self.root(node), self.placement, RULES), self.ledgers.get(node)
@@ -83,7 +109,8 @@ class Host:
         self.ledgers[node] = tracker.ledger
         for err in report.driver_errors.values():
             raise err
-        assert report.ok, "\n".join([f"node {node}:", *report.texts(Severity.ERROR)])
+        self.ready = True
+        assert report.ok, f"node {node}: " + "\n".join(report.texts(Severity.ERROR))
         return report
 
     def tree(self, node: str, base: Snapshot | None = None) -> ProviderTree:
@@ -103,8 +130,10 @@ class Host:
 
         :raises drivers.errors.DriverError: the driver failed.
         """
-        tree = tree or self.tree(node)
+        if tree is None:
+            return self._when_ready(lambda: self.edited(node, self.tree(node), allocations))
         self.driver.update_provider_tree(tree, node, allocations)
+        self.ready = True
         return tree.freeze()
 
     def observed(self) -> Snapshot:
@@ -130,7 +159,9 @@ driver than that of the fixture, and ``placement`` is another one.
 
 
 @contextlib.contextmanager
-def starting(make: MakeDriver, context: DriverContext, placement: API) -> Iterator[Start]:
+def starting(
+    make: MakeDriver, context: DriverContext, placement: API, well_within: float = WELL_WITHIN
+) -> Iterator[Start]:
     """Yield a callable that starts drivers; all are closed at the end."""
     started: list[LoadedDriver] = []
     within, default = call_timeout(context.conf), make
@@ -144,9 +175,10 @@ def starting(make: MakeDriver, context: DriverContext, placement: API) -> Iterat
         loaded = LoadedDriver.from_driver(type(driver).__name__, driver, within)
         started.append(loaded)
         loaded.call(Lifecycle.init_host, context.host)
-        if earlier is None:
-            return Host(loaded, placement)
-        return Host(loaded, placement, dict(earlier.ledgers), dict(earlier.roots))
+        host = Host(loaded, placement, well_within=well_within)
+        if earlier is not None:
+            host.ledgers, host.roots = dict(earlier.ledgers), dict(earlier.roots)
+        return host
 
     try:
         yield start

@@ -2,6 +2,7 @@
 
 import itertools
 import sqlite3
+import threading
 import time
 import uuid
 from dataclasses import dataclass
@@ -70,6 +71,12 @@ class ClosesWhatItNeverOpened(GoodDriver):
         self.opened.close()
 
 
+@breaks("a_driver_can_be_closed_at_any_time", "cleanup_host has not returned within 3 s")
+class HangsAtItsEnd(GoodDriver):
+    def cleanup_host(self, host):
+        time.sleep(4)
+
+
 @breaks("nodes_keep_their_names_and_uuids", "['host1-0'], {}), then (['host1-1']")
 class CountsItsNodes(GoodDriver):
     counter = None
@@ -100,7 +107,7 @@ class MakesASecondRoot(Also):
 
 @breaks(
     "nodes_have_resources_that_placement_takes",
-    "provider host1_0000:84:00.0 (",
+    "node host1: provider host1_0000:84:00.0 (",  # on one line: driver check shows the first
     "inventory of VGPU: total is 0",
 )
 class TotalOfNothing(Also):
@@ -205,6 +212,19 @@ class BoundToAThread(GoodDriver):
     def cards(self, nodename):
         self.database = self.database or sqlite3.connect(":memory:")
         self.database.execute("SELECT 1")
+        return super().cards(nodename)
+
+
+@breaks(
+    "order_and_thread_make_no_difference", "update_provider_tree(host1) has not returned within 3 s"
+)
+class HangsInAnotherThread(GoodDriver):
+    thread = 0
+
+    def cards(self, nodename):
+        self.thread = self.thread or threading.get_ident()
+        if self.thread != threading.get_ident():
+            time.sleep(4)
         return super().cards(nodename)
 
 

@@ -2,10 +2,13 @@
 
 import inspect
 import logging
+import threading
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import ClassVar
 from uuid import UUID
 
 import pytest
@@ -13,6 +16,7 @@ import pytest
 from driverkit.contract import DriverContract
 from driverkit.evidence import is_unique
 from driverkit.host import context, starting
+from drivers.api import DriverNotReady
 from tests.kit.bad import BAD, Bad
 from tests.kit.good import Backend, GoodDriver, old_shape
 from tests.stranger import FakePlacement
@@ -27,7 +31,7 @@ class Impatient(DriverContract):
 @pytest.mark.parametrize("bad", BAD, ids=lambda bad: bad.driver.__name__)
 def test_a_bad_driver_is_caught(bad: Bad, tmp_path: Path) -> None:
     backend = Backend(nodes=list(bad.nodes))
-    given = context(tmp_path, config=SOON if bad.driver.__name__ == "Hangs" else "")
+    given = context(tmp_path, config=SOON if bad.driver.__name__.startswith("Hangs") else "")
 
     def make_driver() -> GoodDriver:
         return bad.driver(given, backend)
@@ -42,7 +46,7 @@ def test_a_bad_driver_is_caught(bad: Bad, tmp_path: Path) -> None:
     }
     test = getattr(Impatient(), bad.test)
     with (
-        starting(make_driver, given, FakePlacement()) as start,
+        starting(make_driver, given, FakePlacement(), Impatient.well_within) as start,
         pytest.raises(BaseException) as caught,
     ):
         fixtures["start"] = start
@@ -80,6 +84,58 @@ class TestGoodDriver(DriverContract):
     @pytest.fixture
     def reshape_case(self):
         return old_shape()
+
+
+class WarmsUp(GoodDriver):
+    """A thread reads the cards a while after the start, and ends with the driver."""
+
+    def __init__(self, context, backend):
+        super().__init__(context, backend)
+        self.read = threading.Event()
+        self.reader = threading.Timer(0.3, self.read.set)
+
+    def init_host(self, host):
+        self.reader.start()
+
+    def cleanup_host(self, host):
+        self.reader.cancel()
+
+    def cards(self, nodename):
+        if not self.read.is_set():
+            raise DriverNotReady("no card was read yet")
+        return super().cards(nodename)
+
+
+class TestGoodDriverThatWarmsUp(TestGoodDriver):
+    @pytest.fixture
+    def make_driver(self, driver_context, backend):
+        return lambda: WarmsUp(driver_context, backend)
+
+    @pytest.fixture
+    def make_big_driver(self, driver_context):
+        return lambda devices: WarmsUp(driver_context, Backend.with_cards(devices))
+
+
+class IsNeverReady(GoodDriver):
+    calls: ClassVar[list[str]] = []
+
+    def cards(self, nodename):
+        self.calls.append(nodename)
+        raise DriverNotReady("no card")
+
+
+def test_a_driver_that_is_never_ready_is_waited_for_once(tmp_path: Path) -> None:
+    given, backend = context(tmp_path), Backend()
+    make = partial(IsNeverReady, given, backend)
+    calls: list[int] = []
+    with starting(make, given, FakePlacement(), Impatient.well_within) as start:
+        for _ in range(3):
+            IsNeverReady.calls.clear()
+            with pytest.raises(DriverNotReady, match="^no card$"):
+                start().period()
+            calls.append(len(IsNeverReady.calls))
+    first, *others = calls
+    assert first > 1 and others == [1, 1]
 
 
 POOL = "7d0f5f52-3f0e-4d5b-8a38-1f6d4c1e9a77"
