@@ -52,7 +52,7 @@ from driverkit.host import (
     options_of,
     starting,
 )
-from drivers.abilities import Lifecycle
+from drivers.abilities import Hosting, Lifecycle, Timed, Watched
 from drivers.api import (
     ComputeDriver,
     DriverContext,
@@ -384,6 +384,29 @@ class DriverContract:
         with contextlib.suppress(DriverNotReady, ReshapeNeeded, ReshapeFailed):
             host.edited(NOWHERE)
 
+    def test_optional_methods_return_what_is_documented(self, start: Start) -> None:
+        """``watch``, ``degraded``, ``guests``, ``took`` and UUIDs of nodes work if there are any.
+
+        Why: the agent does without what one of them fails to return: sick parts are not shown, and
+        guests do not get back the allocations that a restored Placement lacks.
+
+        Mend: take the arguments of docs/driver-api.rst, and return ``{part: reason}``, UUIDs as
+        texts, ``{source: seconds}`` and ``{uuid: nodename}``.  Raise nothing after a good period.
+        """
+        host = start()
+        driver = host.driver
+        driver.call(Watched.watch, _notify)
+        host.period()
+        for node in host.nodes():
+            failure = driver.degraded(node).get(f"driver {driver.name}")
+            assert failure is None, failure
+            guests = driver.call(Hosting.guests, node)
+            assert driver.guests(node) is not None, f"guests() returned {guests!r}, not UUIDs"
+        if driver.can(Timed):
+            took: object = driver.call(Timed.took)
+            valid = isinstance(took, Mapping) and len(driver.took()) >= len(took)
+            assert valid, f"took() returned {took!r}, not {{source: seconds}}"
+
     def test_nothing_moves_while_nothing_has_to(self, start: Start) -> None:
         """ReshapeNeeded is raised, and allocations are edited, only if inventory has to move.
 
@@ -567,6 +590,10 @@ def _lost(lose_backend: LoseBackend) -> Iterator[Callable[[], Any] | None]:
     finally:
         if repair is not None:
             repair()
+
+
+def _notify(reason: str | None, node: str | None = None, /) -> None:
+    """Ignore what a driver reports by ``watch``."""
 
 
 def _names_nodes_or_is_not_ready(host: Host) -> None:

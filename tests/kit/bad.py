@@ -329,6 +329,52 @@ class KnowsOnlyItsNodes(GoodDriver):
         return {node: self.backend.read() for node in self.backend.nodes}[nodename]
 
 
+@breaks("optional_methods_return_what_is_documented", "degraded() failed: ", "degraded() takes 1")
+class DegradedWithoutANode(GoodDriver):
+    def degraded(self):
+        return {}
+
+
+@breaks("optional_methods_return_what_is_documented", "degraded() returned ['fan'], not {part")
+class DegradedInAList(GoodDriver):
+    def degraded(self, node):
+        return ["fan"]
+
+
+@breaks(
+    "optional_methods_return_what_is_documented", "guests() returned [{'uuid': 'a'}], not UUIDs"
+)
+class GuestsAsDocuments(GoodDriver):
+    def guests(self, node):
+        return [{"uuid": "a"}]
+
+
+@breaks("optional_methods_return_what_is_documented", "DriverFault: KeyError: 'disks'", "bad.py")
+class TookFails(GoodDriver):
+    def took(self):
+        return {}["disks"]
+
+
+@breaks(
+    "optional_methods_return_what_is_documented", "took() returned {'disks': 'long'}, not {sour"
+)
+class TookLong(GoodDriver):
+    def took(self):
+        return {"disks": "long"}
+
+
+@breaks("optional_methods_return_what_is_documented", "watch() takes 1 positional argument but 2")
+class WatchesForNobody(GoodDriver):
+    def watch(self):
+        pass
+
+
+@breaks("optional_methods_return_what_is_documented", "get_nodenames_by_uuid() returned ['host1']")
+class UuidsInAList(GoodDriver):
+    def get_nodenames_by_uuid(self):
+        return ["host1"]
+
+
 @breaks("nothing_moves_while_nothing_has_to", "ReshapeNeeded: first start")
 class ReshapesAtFirst(GoodDriver):
     started = False

@@ -18,7 +18,7 @@ from driverkit.evidence import is_unique
 from driverkit.host import context, starting
 from drivers.api import DriverNotReady
 from tests.kit.bad import BAD, Bad
-from tests.kit.good import Backend, GoodDriver, old_shape
+from tests.kit.good import OLD_ROOT, Backend, GoodDriver, old_shape
 from tests.stranger import FakePlacement
 
 SOON = "[compute]\ndriver_timeout = 3\n"
@@ -104,6 +104,18 @@ class WarmsUp(GoodDriver):
         if not self.read.is_set():
             raise DriverNotReady("no card was read yet")
         return super().cards(nodename)
+
+    def degraded(self, node):
+        return {}
+
+    def guests(self, node):
+        return iter([OLD_ROOT.upper()])
+
+    def took(self):
+        return {"cards": 0.3}
+
+    def watch(self, notify):
+        notify(None, "host1")
 
 
 class TestGoodDriverThatWarmsUp(TestGoodDriver):

@@ -23,7 +23,7 @@ LINES = {
     "agent/switching": 1_167,
     "compute_registry": 3_465,
     "computectl": 5_082,
-    "driverkit": 1_924,
+    "driverkit": 1_951,
     "drivers": 2_401,
     "drivers/libvirt": 5_424,
     "reportclient": 7_316,
