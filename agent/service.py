@@ -2,7 +2,8 @@
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from agent.nodes.nodes import Nodes
@@ -42,8 +43,8 @@ class Service:
     _last: dict[str, Report] = field(default_factory=dict)
     _enabled: dict[str, bool] = field(default_factory=dict)
     """The last notification of each driver, by its name; only the loop's thread uses it."""
-    _closed: dict[str, str] = field(default_factory=dict)
-    """The error of each driver's last ``cleanup_host``, by its name; "" if it did not fail."""
+    _logged: dict[str, str] = field(default_factory=dict)
+    """The last failure of each driver's methods that are called until they succeed."""
 
     def __post_init__(self) -> None:
         if self.status is not None:
@@ -62,6 +63,7 @@ class Service:
             try:
                 open_driver(loaded, self.host)
             except DriverError as err:
+                LOG.debug("Driver %s", loaded.name, exc_info=True)
                 if number == 0:
                     raise type(err)(f"driver {loaded.name} {err}") from err
                 loaded.opening.failed = err
@@ -69,7 +71,7 @@ class Service:
     def close(self) -> None:
         """Call ``cleanup_host`` of the drivers; failures are logged."""
         for loaded in self.nodes.drivers:
-            close_driver(loaded, self.host, self._closed)
+            close_driver(loaded, self.host, self._logged)
 
     def silence(self, seconds: float, since: float = 0.0) -> Condition | None:
         """Return ``SILENCE`` if Placement has not answered for ``seconds``; see :meth:`hanging`."""
@@ -119,7 +121,9 @@ class Service:
 
     def _reopen(self, loaded: LoadedDriver) -> None:
         opening = loaded.opening
-        close_driver(loaded, self.host, self._closed)
+        if loaded.calls.now:  # init_host hangs, as the last error says
+            return
+        close_driver(loaded, self.host, self._logged)
         try:
             open_driver(loaded, self.host)
         except DriverError as err:
@@ -136,17 +140,15 @@ class Service:
         """
         if disabled is None:
             return
+        enabled = not disabled
         for loaded in self.nodes.drivers:
-            is_notified = self._enabled.get(loaded.name) is (not disabled)
+            is_notified = self._enabled.get(loaded.name) is enabled
             if is_notified or loaded.opening.failed is not None:  # notified once it is open
                 continue
-            try:
-                loaded.call(Switched.set_host_enabled, not disabled)
-            except (Exception, SystemExit) as err:  # noqa: BLE001  the agent lives on
-                text = "Driver %s: set_host_enabled(%s) failed, retrying next period: %s"
-                LOG.warning(text, loaded.name, not disabled, error_text(err))
-            else:
-                self._enabled[loaded.name] = not disabled
+            failure = f"{loaded.name}: set_host_enabled({enabled}) failed, retrying next period"
+            with _logging(failure, self._logged):
+                loaded.call(Switched.set_host_enabled, enabled)
+                self._enabled[loaded.name] = enabled
 
     def after_switch(self, reports: Sequence[Report]) -> None:
         """After a switch notify the drivers, then the listeners, with the last period's conditions.
@@ -201,22 +203,28 @@ def open_driver(loaded: LoadedDriver, host: str) -> None:
     try:
         loaded.call(Lifecycle.init_host, host)
     except DriverError as err:
-        LOG.debug("Driver %s", loaded.name, exc_info=True)
         kind = DriverNotReady if isinstance(err, DriverNotReady | DriverFault) else DriverError
         raise kind(f"could not start: {error_text(err)}") from err
 
 
-def close_driver(loaded: LoadedDriver, host: str, last: dict[str, str]) -> None:
-    """Call ``cleanup_host``; log an error that is not the driver's ``last`` one, and note it."""
-    text = ""
-    try:
+def close_driver(loaded: LoadedDriver, host: str, logged: dict[str, str]) -> None:
+    """Call ``cleanup_host``; log an error that is not the one in ``logged``."""
+    with _logging(f"{loaded.name}: cleanup_host failed", logged):
         loaded.call(Lifecycle.cleanup_host, host)
+
+
+@contextmanager
+def _logging(failure: str, logged: dict[str, str]) -> Iterator[None]:
+    """Log a driver's error in the block, unless it is the last one of the same method."""
+    method = failure.partition("(")[0]
+    try:
+        yield
+        logged.pop(method, None)
     except DriverError as err:
-        text = error_text(err)
-        if lasting(text) != lasting(last.get(loaded.name, "")):
-            LOG.warning("Driver %s: cleanup_host failed: %s", loaded.name, text)
-            LOG.debug("Driver %s", loaded.name, exc_info=True)
-    last[loaded.name] = text
+        last, logged[method] = logged.get(method, ""), f"{failure}: {error_text(err)}"
+        if lasting(last) != lasting(logged[method]):
+            LOG.warning("Driver %s", logged[method])
+            LOG.debug("Driver %s", failure, exc_info=True)
 
 
 def _status(reports: Sequence[Report]) -> str:

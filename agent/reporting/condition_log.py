@@ -13,6 +13,7 @@ LOG_OF_DRIVERS = logging.getLogger("compute_agent.drivers")
 
 _VOLATILE = re.compile(
     r"\(request [^)]*\)|\b\d+(?:\.\d+)? ?s(?:ec(?:onds?)?)?\b|\b(?:GET|PUT|POST|DELETE) /\S*"
+    r"|was not called: still waiting for an earlier call.*|has not returned within.*"
 )
 """Parts of a text that differ between periods for the same problem: ids, seconds, calls."""
 Key = tuple[str, tuple[str, str]]
@@ -30,7 +31,7 @@ class ConditionLog:
 
         A condition is a WARNING, one of severity ``INFO`` is none.
         """
-        present: dict[Key, Condition] = {}
+        present, errors = dict[Key, Condition](), dict[Key, BaseException]()
         for report in reports:
             node, level = report.node, logging.INFO if report.done else logging.DEBUG
             LOG.log(level, "Node %s: %s", node, report.sentence())
@@ -41,12 +42,13 @@ class ConditionLog:
                 }
             present |= {(node, each.identity): each for each in report.conditions}
             for name, err in report.driver_errors.items():
-                if (node, (DRIVERS, f"driver {name}")) not in self.logged:
-                    LOG_OF_DRIVERS.debug("Driver %s", name, exc_info=err)
+                errors[node, (DRIVERS, f"driver {name}")] = err
         for key, each in present.items():
             if key not in self.logged or lasting(each) != lasting(self.logged[key]):
                 level = logging.INFO if each.severity is Severity.INFO else logging.WARNING
                 _log_of(each).log(level, "Node %s: %s", key[0], each.sentence)
+                if key in errors:
+                    LOG_OF_DRIVERS.debug("Node %s: %s", key[0], each, exc_info=errors[key])
         for key in self.logged.keys() - present.keys():
             ended = self.logged[key]
             _log_of(ended).info("Node %s: resolved: %s", key[0], ended)

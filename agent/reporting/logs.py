@@ -32,6 +32,10 @@ _FOR_JOURNAL = {
     "logging_exception_prefix": CONTINUED,
 }
 """Defaults of options in the journal, which records time and process itself."""
+_FOR_OTHERS = {
+    "logging_exception_prefix": "%(asctime)s.%(msecs)03d %(process)d %(levelname)s %(name)s "
+}
+"""Defaults elsewhere: oslo.log's prefix has ERROR also where a traceback is for debug."""
 LONGEST_MESSAGE = 20_000
 """Most characters of one message; of a longer one the middle is left out."""
 SHORT = 8
@@ -61,9 +65,8 @@ def register(conf: Any) -> None:
     oslo_log.register_options(conf)
     if not before:  # oslo.log's handler for messages before the setup; we log none
         logging.getLogger().handlers.clear()
-    if is_journal():
-        for name, default in _FOR_JOURNAL.items():
-            conf.set_default(name, default)
+    for name, default in (_FOR_JOURNAL if is_journal() else _FOR_OTHERS).items():
+        conf.set_default(name, default)
 
 
 def start(conf: Any, name: str, *, quiet: bool = False) -> None:

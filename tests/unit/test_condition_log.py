@@ -45,10 +45,24 @@ def test_a_trouble_is_logged_when_it_comes_changes_and_goes(caplog) -> None:
         ("no answer for 3 s", "no answer for 63 s"),
         ("no answer to PUT /a/b?c=d: refused", "no answer to GET /a: refused"),
         ("no answer in 2.5 seconds", "no answer in 7.25 seconds"),
+        (
+            "devices has not returned within 60 s ([compute] driver_timeout)",
+            "devices was not called: still waiting for an earlier call (devices has not returned"
+            " for 120 s)",
+        ),
     ],
 )
 def test_what_differs_each_time_is_no_change(caplog, first: str, second: str) -> None:
     assert len(told(caplog, first, second, first)) == 1
+
+
+def test_a_traceback_is_logged_for_debug_when_the_error_changes(caplog) -> None:
+    caplog.set_level(logging.DEBUG)
+    log = ConditionLog()
+    for text in ("no disk", "no disk", "no memory"):
+        log.log_reports([report_with(driver_errors={"fake": RuntimeError(text)})])
+    traced = [(it.levelname, str(it.exc_info[1])) for it in caplog.records if it.exc_info]
+    assert traced == [("DEBUG", "no disk"), ("DEBUG", "no memory")]
 
 
 def test_another_trouble_or_amount_is_a_change(caplog) -> None:

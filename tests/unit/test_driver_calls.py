@@ -98,12 +98,15 @@ def test_a_driver_that_hangs_at_its_start_may_be_started_again(for_ever: threadi
 def test_a_start_that_goes_on_hanging_is_logged_once(for_ever: threading.Event, caplog) -> None:
     service = service_with(Hanging("init_host", for_ever))
     (loaded,) = service.nodes.drivers
-    loaded.opening.failed = DriverNotReady("not called yet")
-    for _ in range(4):
+    with pytest.raises(DriverNotReady) as caught:
+        service.open()
+    loaded.opening.failed = caught.value
+    for _ in range(3):
         service.period()
-    lines = [it.getMessage() for it in caplog.records if "cleanup_host" in it.getMessage()]
-    assert len(lines) == 1, lines
-    assert "cleanup_host was not called: still waiting for an earlier call (init_host" in lines[0]
+    assert len(caplog.messages) == 1, caplog.messages
+    assert "get_available_nodes was not called: still waiting for an earlier" in caplog.text
+    service.close()
+    assert "mine: cleanup_host failed: cleanup_host was not called: still waiting" in caplog.text
 
 
 @pytest.mark.slow

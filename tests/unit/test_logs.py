@@ -62,6 +62,7 @@ try:
     raise ValueError("bad\\n2026-01-01 INFO agent.x forged\\x1b")
 except ValueError:
     logging.getLogger("agent.x").exception("failed")
+logging.getLogger("agent.x").debug("failed", exc_info=OSError("only for debug"))
 logs.complain("prog: one\\n  two\\x1b")
 """
 
@@ -99,6 +100,11 @@ def test_each_line_of_a_traceback_says_whose_it_is(stream: str) -> None:
     assert any(
         line.endswith(("ERROR agent.x failed", "ERROR agent.x [-] failed")) for line in found
     )
+
+
+def test_a_traceback_has_the_level_of_its_line() -> None:
+    (line,) = (line for line in said("--debug") if "only for debug" in line)
+    assert " DEBUG agent.x " in line and line.endswith("OSError: only for debug")
 
 
 def test_a_format_that_asks_for_the_error_gets_it_in_one_line(tmp_path: Path) -> None:

@@ -86,11 +86,11 @@ def test_drivers_get_each_status_once_and_nodes_in_each_period() -> None:
 
 
 def test_a_driver_that_failed_is_notified_again_and_the_others_anyway(caplog) -> None:
-    first, second = Hears(fails=1), Hears()
+    first, second = Hears(fails=2), Hears()
     service, _ = service_of(drivers=[first, second])
-    for _ in range(3):
+    for _ in range(4):
         service.notify_drivers(True)
-    assert first.heard == [False, False] and second.heard == [False]
+    assert first.heard == [False, False, False] and second.heard == [False]
     (record,) = caplog.records
     assert "driver0: set_host_enabled(False) failed" in record.message
     assert "no line" in record.message
