@@ -108,6 +108,9 @@ class Check:
                 nodes = self._nodes(loaded, settings.host, first=number == 0)
                 self.used("driver", f"{name}{': nodes ' if nodes else ''}{', '.join(nodes)}")
         lacking = () if len(drivers) == len(settings.drivers) else ("DEFAULT", "compute")
+        with self.noting():
+            if not lacking:  # a driver that was not loaded names what it read
+                config.check_values(conf)
         with self.noting():  # a driver that was not loaded has not registered its options
             config.refuse_unknown(conf, unchecked=lacking)
         with self.noting():

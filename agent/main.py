@@ -91,7 +91,8 @@ def _run(conf: Any, args: list[str], stack: ExitStack) -> int:
     store = DriverStore(path)
     context = DriverContext(settings.host, path, conf, loop.refresh, store)
     drivers = load_drivers(settings.drivers, context)
-    config.refuse_unknown(conf)  # drivers register their options when they are loaded
+    config.check_values(conf)  # drivers register their options when they are loaded
+    config.refuse_unknown(conf)
     dev = _dev(conf, stack)
     adapter = dev.adapter() if dev else adapter_from_conf(conf)
     config.hide_secrets(conf)  # once drivers and auth_type have their options

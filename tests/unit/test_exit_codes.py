@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from stevedore.extension import ExtensionManager
 
 from agent import config, placement
 from agent.check import LASTING, PASSING, exit_code
@@ -20,6 +21,7 @@ from computectl.app import main as computectl
 from drivers import extras
 from drivers.errors import DriverLoadFailed, DriverNotFound, DriverNotReady, ReshapeFailed
 from reportclient.errors import AuthenticationFailed, Forbidden, ServerFault, Unreachable
+from tests.kit.installed import FOLDERS, install
 
 EXPECTED = {
     DriverNotReady("a"): 1,
@@ -115,6 +117,21 @@ def test_what_ends_a_start_names_file_and_line(tmp_path: Path, text: str, capsys
         )
     assert ended.value.code == 2
     assert ENDS[text].format(tmp_path) in capsys.readouterr().err.strip().splitlines()[-1]
+
+
+@pytest.mark.parametrize("argument", ["--check", "--once"])
+def test_a_value_that_a_driver_reads_later_is_found_at_the_start(
+    tmp_path: Path, argument: str, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    """Else it would be found at each reload, and refuse it."""
+    source = FOLDERS.replace('cfg.StrOpt("root", default="/nowhere")', 'cfg.IntOpt("depth")')
+    monkeypatch.syspath_prepend(str(install(tmp_path / "site", "depths", source)))
+    monkeypatch.setattr(ExtensionManager, "ENTRY_POINT_CACHE", {})
+    with pytest.raises(SystemExit) as ended:
+        main([argument, *fake(tmp_path, "[folders]\ndepth = many\n", driver="depths")])
+    assert ended.value.code == 2
+    text = f"compute-agent: {tmp_path}/agent.conf:9: Value for option depth is not valid: "
+    assert text in capsys.readouterr().err
 
 
 EXTRAS: dict[str, tuple[str, Callable[[Path], object]]] = {
