@@ -10,7 +10,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 WHOLE = ("computectl", "compute_registry", "driverkit", "reportclient")
 """Packages that are one room; of the others each folder is one."""
 LINES = {
-    "agent": 2_042,
+    "agent": 2_030,
     "agent/bus": 988,
     "agent/metrics": 478,
     "agent/nodes": 851,
@@ -18,14 +18,14 @@ LINES = {
     "agent/period": 1_180,
     "agent/provider_config": 500,
     "agent/registry": 560,
-    "agent/reporting": 1_203,
+    "agent/reporting": 1_198,
     "agent/state": 676,
     "agent/switching": 1_167,
     "compute_registry": 3_465,
     "computectl": 5_082,
-    "driverkit": 1_951,
-    "drivers": 2_401,
-    "drivers/libvirt": 5_424,
+    "driverkit": 1_892,
+    "drivers": 2_376,
+    "drivers/libvirt": 5_464,
     "reportclient": 7_316,
 }
 """Lines of production code by room.  A commit that raises a number says why."""

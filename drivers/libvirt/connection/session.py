@@ -143,6 +143,8 @@ class Session:
             raise DriverNotReady(
                 f"lost the connection to libvirt at {self._uri} while reading {what}: {message}"
             )
+        if self._on_lost is None and not unsupported:
+            self.close()  # it lives on where a modular daemon behind it was restarted
         raise ErrorReply(
             f"libvirt at {self._uri}: reading {what} failed: {message}", unsupported=unsupported
         )

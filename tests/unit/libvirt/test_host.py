@@ -242,6 +242,20 @@ def test_an_unsupported_call_has_a_substitute_and_other_errors_have_none(
         asked(host)
 
 
+def test_a_side_connection_is_opened_again_after_an_error(host, binding):
+    """Of modular daemons another one answers behind it: a restart of that is not seen."""
+    binding.refused["listAllDomains"] = FakeLibvirtError("client socket is closed")
+    with pytest.raises(DriverNotReady, match="client socket is closed"):
+        list_all_guests(host)
+    del binding.refused["listAllDomains"]
+    list_all_guests(host)
+    assert len(binding.connections) == 3
+    binding.refused["listAllDomains"] = FakeLibvirtError("unsupported", binding.VIR_ERR_NO_SUPPORT)
+    list_all_guests(host)
+    list_all_guests(host)
+    assert len(binding.connections) == 3
+
+
 def test_no_error_holds_a_connection(host, binding):
     """The last reference closes a virConnect, and closing can hang."""
     binding.refused["getHostname"] = FakeLibvirtError("no")
