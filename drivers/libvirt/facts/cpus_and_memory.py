@@ -3,6 +3,7 @@
 Which provider has which inventory is decided in :mod:`drivers.libvirt.facts.numa`.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from drivers.libvirt.facts.architecture import QEMU_TYPES
 from drivers.libvirt.facts.fact import ReportContext, Sources
 from drivers.libvirt.facts.numa import Capacity, MemoryPolicy, ReservedPages
 from drivers.libvirt.facts.topology import cores, hyperthreading
-from drivers.libvirt.tree.reported import CELLS, HOST, HostReport
+from drivers.libvirt.tree.reported import CELLS, HOST, HostReport, total_of
 from drivers.opts import inventory_policy
 
 HYPERTHREADING = "HW_CPU_HYPERTHREADING"
@@ -142,7 +143,11 @@ class CpusAndMemory:
             replace(cell, cpus=cell.cpus | {cpu for cpu in offline if offline[cpu] == cell.number})
             for cell in context.cells or ()
         ]
-        if answer.late_pages & frozenset().union(*context.observed.values()):
+        pages, before = Counter[str](), context.observed.values()
+        for cell in cells:
+            pages.update({numa.hugepage_class(size): cell.pages[size] for size in cell.pages})
+        # A size that one cell never had is late in each boot: it is missing if the host has fewer.
+        if any(pages[it] < sum(total_of(has, it) for has in before) for it in answer.late_pages):
             cells = [replace(cell, pages={}, pages_reported=False) for cell in cells]
         cells_read = context.cells is not None
         host = Capacity(cells, cpus, answer.memory_kib, self.policy, self.memory, cells_read)

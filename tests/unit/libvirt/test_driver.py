@@ -210,6 +210,28 @@ def test_reserved_pages_that_the_host_lacks_are_named(make, binding, tree, value
     assert note == (words and f"{value.replace('1GB', '1048576')}: {words}")
 
 
+@pytest.mark.parametrize("numa", ["off", "nested"])
+def test_hugepages_of_one_cell_are_reported_at_once_after_a_boot(
+    make, binding, tree, fake_host, numa
+):
+    def boot(count):
+        pages = [cell(0, [0], 4096, {2048: count}), cell(1, [1], 4096, {2048: 0})]
+        binding.answers["getCapabilities"] = capabilities(*pages)
+        return update(make(text), ProviderTree(tree.freeze()))
+
+    text = f"[libvirt]\nreport_hugepages = pages\nreport_numa = {numa}\n"
+    fake_host.clock = lambda: UP_FOR
+    tree = boot(10)
+    fake_host.clock = lambda: 60.0
+    assert boot(10).freeze() == tree.freeze()
+    fake_host.clock = lambda: UP_FOR
+    expected = boot(50)
+    fake_host.clock = lambda: 60.0
+    assert boot(50).freeze() == expected.freeze() != tree.freeze()
+    name = NODE if numa == "off" else f"{NODE}_numa0"
+    assert totals(boot(9), name)["CUSTOM_HUGEPAGES_2M"] == 10
+
+
 def test_a_disk_that_is_not_mounted_yet_is_not_the_disk_below_it(make, tree, tmp_path):
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc/fstab").write_text("# disks\n/dev/sdb /srv/vm\\040disks ext4 defaults 0 2\n")
