@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element
 
 from drivers.inventory import cpu_set
 
-LONGEST_NUMBER = 18
+LONGEST_NUMBER = 19
 """Digits of the largest number that is accepted."""
 _BYTES: dict[str, int] = {"b": 1, "bytes": 1} | {
     unit: size

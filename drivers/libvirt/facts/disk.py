@@ -35,7 +35,8 @@ BACKENDS = {
 """By ``images_type``: the type of libvirt's storage pool, and the option that names the volume
 group or pool."""
 
-FILE_POOLS = frozenset({"dir", "fs", "netfs", "gluster", "vstorage"})
+MOUNTED_POOLS = frozenset({"fs", "netfs", "gluster", "vstorage"})
+FILE_POOLS = MOUNTED_POOLS | {"dir"}
 
 SSD, HDD = "STORAGE_DISK_SSD", "STORAGE_DISK_HDD"
 
@@ -73,7 +74,7 @@ class ImageBackend:
 
 @dataclass(frozen=True, slots=True)
 class StoragePool:
-    """A storage pool of libvirt: its size in bytes, the paths of its ``devices``.
+    """A storage pool of libvirt: its size in bytes (0: not started), the paths of its ``devices``.
 
     ``kind`` is its type; ``source`` the name of a volume group or pool, ``target`` the path of a
     directory.
@@ -138,19 +139,24 @@ class Disk:
     def query_host(self, sources: Sources) -> DiskAnswer:
         """Return the size and kind of the disk: of the storage pool, or of the file system."""
         binding, images, path = sources.host.binding, self.images, self.instances_path
-        active = binding.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE
-        listed = sources.list_documents(
-            POOLS,
-            lambda c: read_documents(c, binding, c.listAllStoragePools(active), storage_pool),
-        )
+        listed = sources.list_documents(POOLS, lambda c: list_pools(c, binding))
         pools = listed or ListedDocuments()
         pool = backend_pool(pools.documents.values(), images, path)
         size, cached = None if pool is None else pool.size, 0
-        if pool is None and images.in_files:
-            what = f"the size of the file system of {path}"
-            size = sources.read_files(
-                "disk", what, lambda root: file_system_size(mounted(root, path)), None
-            )
+
+        def place(root: Path) -> PurePath:
+            return mounted(root, path, pools.documents.values())
+
+        def size_in_files(root: Path) -> int:
+            if pool is None:
+                return file_system_size(below(root, place(root)))
+            if pool.kind == "dir":  # libvirt does not know what should be mounted there
+                place(root)
+            return pool.size
+
+        if images.in_files:
+            what = f"the size of the {'pool' if pool else 'file system'} of {path}"
+            size = sources.read_files("disk", what, size_in_files, None)
         if pool is None and self.ceph is not None:
             size = sources.fetch_or_default("ceph", self.ceph.size, None, until_event=POOLS)
         if self.image_cache is not None:
@@ -158,15 +164,14 @@ class Disk:
             cached = sources.read_files(
                 "image cache",
                 f"the size of images in {directory}",
-                lambda root: bytes_of_files(below(root, directory), mounted(root, path)),
+                lambda root: bytes_of_files(below(root, directory), below(root, place(root))),
                 0,
             )
         devices = () if pool is None else pool.devices  # none of a remote pool is on this machine
 
         def rotational(root: Path) -> tuple[bool | None, ...]:
             if images.in_files:
-                mounted(root, path)
-                return (file_system_rotational(root, path),)
+                return (file_system_rotational(root, place(root)),)
             return tuple(device_rotational(root, device) for device in devices)
 
         kinds = sources.read_files("kind of disk", f"the disk of {path}", rotational, ())
@@ -208,22 +213,34 @@ class Disk:
         )
 
 
-def below(root: Path, path: Path) -> Path:
+def below(root: Path, path: PurePath) -> Path:
     """Return the absolute ``path`` below another root directory."""
     return root / path.relative_to(path.anchor)
 
 
-def mounted(root: Path, path: Path) -> Path:
-    """Return the absolute ``path`` below another root directory.
+def mounted(root: Path, path: PurePath, pools: Iterable[StoragePool]) -> PurePath:
+    """Return the absolute ``path`` without links, of the file systems below ``root``.
 
-    :raises DriverNotReady: a file system that holds it by /etc/fstab is not mounted.
+    :raises DriverNotReady: a file system that holds it, by /etc/fstab or as the target of a
+        storage pool, is not mounted.
     """
     mounts = {_unescaped(fields[4]) for fields in _table(root / "proc/self/mountinfo", 5)}
-    for fields in _table(root / "etc/fstab", 2):
-        point = _unescaped(fields[1])
-        if not fields[0].startswith("#") and path.is_relative_to(point) and point not in mounts:
-            raise DriverNotReady(f"{point}, which /etc/fstab names, is not mounted: mount it")
-    return below(root, path)
+    steps = {
+        _unescaped(fields[1]): ("which /etc/fstab names", "mount it")
+        for fields in _table(root / "etc/fstab", 2)
+        if not fields[0].startswith("#")
+    }
+    for pool in pools:
+        if pool.kind in MOUNTED_POOLS and pool.target and not pool.size:
+            step = f"virsh pool-start {pool.name}"
+            steps[PurePath(pool.target)] = f"the target of storage pool {pool.name}", step
+    if path not in mounts:  # looking into a mount can block
+        real = os.path.realpath(below(root, path))
+        path = PurePath("/", os.path.relpath(real, os.path.realpath(root)))
+    for point, (origin, step) in steps.items():
+        if path.is_relative_to(point) and point not in mounts:
+            raise DriverNotReady(f"{point}, {origin}, is not mounted: {step}")
+    return path
 
 
 def _table(file: Path, columns: int) -> list[list[str]]:
@@ -236,8 +253,21 @@ def _unescaped(text: str) -> PurePath:
     return PurePath(_ESCAPED.sub(lambda escaped: chr(int(escaped[1], 8)), text))
 
 
+def list_pools(connection: Any, binding: Any) -> ListedDocuments[StoragePool]:
+    """Return all pools, those that are not started without a size."""
+    inactive, active = (
+        read_documents(connection, binding, connection.listAllStoragePools(flag), storage_pool)
+        for flag in (
+            binding.VIR_CONNECT_LIST_STORAGE_POOLS_INACTIVE,
+            binding.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE,
+        )
+    )
+    stopped = {name: replace(pool, size=0) for name, pool in inactive.documents.items()}
+    return ListedDocuments(stopped | active.documents, inactive.unread | active.unread)
+
+
 def storage_pool(text: str) -> StoragePool:
-    """Return the pool of an active pool's document.
+    """Return the pool of a document.
 
     :raises ValueError: the capacity is missing or invalid.
     """
@@ -263,8 +293,10 @@ def storage_pool(text: str) -> StoragePool:
 def backend_pool(
     pools: Iterable[StoragePool], images: ImageBackend, instances_path: PurePath
 ) -> StoragePool | None:
-    """Return the pool that is the image backend; ``None`` if there is none with a size."""
-    for pool in pools:
+    """Return the pool that is the image backend, of several the first by name; ``None`` if there is
+    none with a size.
+    """
+    for pool in sorted(pools, key=lambda each: each.name or ""):
         if images.in_files:
             is_path = pool.target is not None and PurePath(pool.target) == instances_path
             is_backend = pool.kind in FILE_POOLS and is_path
@@ -283,8 +315,8 @@ def file_system_size(path: Path) -> int:
 
     :raises DriverNotReady: the file system can't be read.
     """
-    nearest = next(place for place in (path, *path.parents) if place.exists())
     try:
+        nearest = next(place for place in (path, *path.parents) if place.exists())
         file_system = os.statvfs(nearest)
     except OSError as err:
         raise DriverNotReady(f"can't read the size of the file system of {path}: {err}") from err
