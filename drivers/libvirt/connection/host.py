@@ -161,12 +161,10 @@ class Host:
     ) -> T | D:
         """Like ``call_libvirt``, but return ``default`` if the hypervisor lacks the call.
 
-        ``isolated``: over a side connection, one for each ``what``.  A call for a pool whose
-        server hangs, or for a device whose firmware does, can block for any time; there it blocks
-        no other call, and libvirt does not count as lost.
+        ``isolated``: as ``call_isolated``.
         """
         try:
-            return self._call_isolated(what, call) if isolated else self.call_libvirt(what, call)
+            return self.call_isolated(what, call) if isolated else self.call_libvirt(what, call)
         except ErrorReply as err:
             if err.unsupported:
                 return default
@@ -182,7 +180,12 @@ class Host:
         except (Overdue, Blocked) as err:
             raise DriverNotReady(f"{what}: {err}") from None
 
-    def _call_isolated(self, what: str, call: LibvirtCall[T]) -> T:
+    def call_isolated(self, what: str, call: LibvirtCall[T]) -> T:
+        """Like ``call_libvirt``, over a side connection, one for each ``what``.
+
+        A call for a pool whose server hangs, or for a device whose firmware does, can block for any
+        time; there it blocks no other call, and libvirt does not count as lost.
+        """
         self._ensure_connected()
         if what not in self._side_queues:
             self._side_queues[what] = CallQueue(

@@ -139,7 +139,7 @@ class Disk:
     def query_host(self, sources: Sources) -> DiskAnswer:
         """Return the size and kind of the disk: of the storage pool, or of the file system."""
         binding, images, path = sources.host.binding, self.images, self.instances_path
-        listed = sources.list_documents(POOLS, lambda c: list_pools(c, binding))
+        listed = sources.list_documents(POOLS, lambda c: list_pools(c, binding), optional=True)
         pools = listed or ListedDocuments()
         pool = backend_pool(pools.documents.values(), images, path)
         size, cached = None if pool is None else pool.size, 0

@@ -134,19 +134,21 @@ class Sources:
         return self.fetch_or_default(name, fetch, default)
 
     def list_documents(
-        self, topic: str, call: LibvirtCall[ListedDocuments[T]]
+        self, topic: str, call: LibvirtCall[ListedDocuments[T]], *, optional: bool = False
     ) -> ListedDocuments[T] | None:
         """Return the documents of a topic; read over a side connection, cached until an event.
 
         For a document that is listed but can't be read, its last version is returned.  ``None``:
-        the documents could never be listed.
+        the documents could never be listed.  ``optional``: without the call there are none; else a
+        package of libvirt's may be missing, and what it would list is unknown.
         """
-        now = self.fetch_or_default(
-            topic,
-            lambda: self.host.call_if_supported(topic, call, ListedDocuments(), isolated=True),
-            None,
-            until_event=topic,
-        )
+
+        def fetch() -> ListedDocuments[T]:
+            if optional:
+                return self.host.call_if_supported(topic, call, ListedDocuments(), isolated=True)
+            return self.host.call_isolated(topic, call)
+
+        now = self.fetch_or_default(topic, fetch, None, until_event=topic)
         if now is None:
             return None
         if now.unread:

@@ -52,11 +52,16 @@ def test_a_device_that_cannot_be_read_stays_as_it_was_and_the_others_go_on(bindi
     assert names(update(driver, tree)) == {A}
 
 
-def test_a_hypervisor_without_node_devices_has_none(binding, make):
+def test_devices_of_a_libvirt_that_can_not_list_them_are_unknown(binding, make):
+    """As where a package of libvirt's is missing; named only where options ask for devices."""
+    binding.answers["listAllDevices"] = [FakeDevice(pci(A))]
+    tree = update(make(PCI))
     binding.refused["listAllDevices"] = FakeLibvirtError("unsupported", binding.VIR_ERR_NO_SUPPORT)
     driver = make(PCI + MDEV)
-    assert names(update(driver)) == set()
-    assert "node devices" not in driver.degraded("host1")
+    assert names(update(driver, ProviderTree(tree.freeze()))) == {A}
+    assert "unsupported" in driver.degraded(NODE)["node devices"]
+    driver = make("")
+    assert names(update(driver, tree)) == set() and driver.degraded(NODE) == {}
 
 
 def test_guests_are_read_again_only_when_a_guest_gets_a_device(binding, make):
