@@ -15,6 +15,7 @@ from drivers.libvirt.tree.moving import Moving
 from drivers.libvirt.tree.reported import (
     GROUP,
     HOST,
+    MDEV,
     TRAITS,
     HostReport,
     Records,
@@ -91,7 +92,8 @@ def write_report(
 
 
 def _write_root(tree: ProviderTree, root: str, report: HostReport) -> None:
-    for source in report.sources:
+    # Without an answer of its own, what a source left as it is would count as gone.
+    for source in (*report.sources, MDEV):
         asserted = {
             name: record
             for name, record in report.inventory.items()
