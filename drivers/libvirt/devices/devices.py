@@ -1,6 +1,5 @@
 """PCI and mediated devices, as providers below the root."""
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, TypeVar
@@ -11,9 +10,10 @@ import os_traits
 from drivers.api import DriverContext
 from drivers.libvirt.connection.events import DEVICES, GUESTS
 from drivers.libvirt.connection.host import Host
-from drivers.libvirt.devices.pci import PciSettings, has_remote_managed, pci_pools
+from drivers.libvirt.devices.pci import PciSettings, has_remote_managed, pci_name, pci_pools
 from drivers.libvirt.devices.pci_devices import (
     NodeDevice,
+    PciBus,
     assigned_addresses,
     node_device,
     pci_bus,
@@ -21,6 +21,7 @@ from drivers.libvirt.devices.pci_devices import (
 from drivers.libvirt.devices.pools import pool_providers, similar_provider_warnings
 from drivers.libvirt.devices.vgpu import (
     MdevSettings,
+    mdev_name,
     mdev_parent_addresses,
     mdev_parents,
     vgpu_pools,
@@ -34,11 +35,22 @@ from drivers.libvirt.facts.fact import (
     read_documents,
 )
 from drivers.libvirt.opts import register_mdev_types
-from drivers.libvirt.tree.reported import LATE, MDEV, PCI, VGPU, HostReport, ReportedProvider
+from drivers.libvirt.tree.reported import (
+    LATE,
+    MDEV,
+    PCI,
+    VGPU,
+    HostReport,
+    Observed,
+    ReportedProvider,
+    total_of,
+)
 
 T = TypeVar("T")
 
 VFS, IOMMU, TYPES = "VFs", "IOMMU group", "mdev types"
+CHANNELS = ("css", "ap")
+"""How libvirt's names of mainframe devices begin, which are not listed until they have types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +137,8 @@ class NodeDevices:
                 parts[VFS, pci.address] = pci.address in pfs
             if self.mdev.types:
                 parts[TYPES, pci.address] = bool(device.available)
+        if self.mdev.types:
+            parts |= {(TYPES, channel): False for channel in CHANNELS}
         return parts
 
     def build_report(self, answer: DevicesAnswer | None, context: ReportContext) -> HostReport:
@@ -136,7 +150,7 @@ class NodeDevices:
         by_name = sorted(answer.devices, key=lambda device: device.name, reverse=True)
         devices = [*{device.address or device.name: device for device in by_name}.values()]
         node, bus, parents = context.node, pci_bus(devices), mdev_parents(devices)
-        divided = mdev_parent_addresses(parents, self.mdev)
+        divided = divided_in_placement(context, bus) | mdev_parent_addresses(parents, self.mdev)
         of_pfs = {  # a guest with a PF has its VFs, too
             device.physical: f"its VF {address} {why}"
             for address, why in divided.items()
@@ -144,12 +158,14 @@ class NodeDevices:
         }
         pci, pci_notes = pci_pools(node, bus, self.pci, answer.assigned, {**of_pfs, **divided})
         mdev, mdev_notes = vgpu_pools(node, parents, self.mdev)
+        whole = whole_in_placement(context, bus, pci, mdev)
+        mdev = [pool for pool in mdev if pool.name not in whole]
         by_cell = context.by_cell
         children = [
             *pool_providers(node, pci, grouped=self.pci.group_devices, by_cell=by_cell),
             *pool_providers(node, mdev, grouped=self.mdev.group_mdev_devices, by_cell=by_cell),
         ]
-        awaited = awaited_providers(context, children, answer.late)
+        awaited = awaited_providers(context, children, answer.late, bus)
         children = [child for child in children if child.name not in awaited]
         traits: dict[str, bool] = {}
         has_managed = has_remote_managed(bus, self.pci)
@@ -161,41 +177,83 @@ class NodeDevices:
         return HostReport(
             children=children,
             traits=traits,
-            notes={**notes, **pci_notes, **mdev_notes, **answer.unread, **awaited},
+            notes={**notes, **pci_notes, **mdev_notes, **whole, **answer.unread, **awaited},
             warnings=similar_provider_warnings(children),
             incomplete=sources if is_partial else frozenset(awaited),
             unchanged_classes=on_root if is_partial or (answer.late and not mdev) else frozenset(),
         )
 
 
-def awaited_providers(
-    context: ReportContext, children: Sequence[ReportedProvider], late: Iterable[Part]
-) -> dict[str, str]:
-    """Return the providers in Placement that stay as they are, with notes, since a part is late.
+def divided_in_placement(context: ReportContext, bus: PciBus) -> dict[str, str]:
+    """Return, by address, why devices whose mediated devices Placement still has can't be assigned.
 
-    Nothing reports them now, or another class: of a PF whose VFs are late, the PF itself.
+    They may be in use, or late; VFs that are not there are those of the PF on their bus.
     """
-    classes = {child.name: child.inventory.keys() for child in children}
-    replaced = frozenset[str]().union(*(child.replaces for child in children))
-    missing = {
-        name
-        for name, records in context.observed.items()
-        if name not in replaced and classes.get(name) != records.keys()
+    pfs = {device.physical for device in bus.devices.values()}
+    names = [name for name, records in context.observed.items() if records]
+    divided = {}
+    for address, device in bus.devices.items():
+        mdev = mdev_name(context.node, address)
+        lacks_vfs = device.can_have_vfs and address not in pfs
+        prefix = mdev[: -len("00_0")] if lacks_vfs else mdev
+        if any(name.startswith(prefix) for name in names):
+            divided[address] = "Placement still has its vGPUs: it can't be assigned as a whole"
+    return divided
+
+
+def whole_in_placement(
+    context: ReportContext,
+    bus: PciBus,
+    pci: Iterable[ReportedProvider],
+    mdev: Iterable[ReportedProvider],
+) -> dict[str, str]:
+    """Return the new mdev parents that Placement has as whole devices yet, by name, with notes."""
+    node, offered = context.node, {name for name, records in context.observed.items() if records}
+    leaving, new = offered - {pool.name for pool in pci}, {pool.name for pool in mdev} - offered
+    return {
+        name: f"is reported once Placement has no inventory of {own}"
+        for device in bus.devices.values()
+        if (name := mdev_name(node, device.address)) in new
+        and (own := pci_name(node, device.owner)) in leaving
     }
-    awaited = {}
-    for part, address in sorted(late):
-        device, own = re.sub("[:.]", "_", address), f"{context.node}_{address.upper()}"
-        if own in {*classes, *replaced} - missing:
-            continue  # the device is offered in another way
-        mdev = f"{context.node}_pci_{device}"
-        of_bus = mdev[: -len("00_0")]  # VFs of a GPU are providers, too
-        prefixes = (f"{context.node}_all_", *((mdev,) if part == TYPES else (own, of_bus)))
-        for name in missing:
-            if name.startswith(prefixes):
-                awaited[name] = (
-                    f"stays as it is: {address} has no {part} yet, and may get it up to"
-                    f" {LATE / 60:.0f} minutes after the boot, or after it last had it"
-                )
+
+
+def awaited_providers(
+    context: ReportContext, children: Sequence[ReportedProvider], late: Iterable[Part], bus: PciBus
+) -> dict[str, str]:
+    """Return the providers that stay as they are in Placement, with notes, since a part is late.
+
+    While a provider has less than in Placement, such as that of a PF whose VFs are late, none gets
+    what the device is without its part.
+    """
+    node, observed = context.node, context.observed
+    reported: Observed = {child.name: child.inventory for child in children}
+    replaced = frozenset[str]().union(*(child.replaces for child in children))
+    less, more = set[str](), set[str]()
+    for name in {*observed, *reported} - replaced:
+        now, before = reported.get(name, {}), observed.get(name, {})
+        growth = [total_of(now, key) - total_of(before, key) for key in {*now, *before}]
+        if min(growth, default=0) < 0:
+            less.add(name)
+        elif any(growth):
+            more.add(name)
+    awaited: dict[str, str] = {}
+    for part, place in sorted(late):
+        device = bus.devices.get(place)
+        own, mdev = pci_name(node, device.owner if device else place), mdev_name(node, place)
+        if place in CHANNELS:
+            own = mdev = f"{node}_{place}_"
+        # VFs of a GPU are providers, too.
+        with_part = (f"{node}_all_", *((mdev,) if part == TYPES else (own, mdev[: -len("00_0")])))
+        stay = [name for name in less if name.startswith(with_part)]
+        wait = [name for name in more if name.startswith((*with_part, own))] if stay else []
+        for name in (*stay, *wait):
+            state = "stays as it is" if name in observed else "is not reported"
+            awaited.setdefault(
+                name,
+                f"{state}: {place} has no {part} yet, and may get it up to {LATE / 60:.0f}"
+                " minutes after the boot, or after it last had it",
+            )
     return awaited
 
 

@@ -91,6 +91,11 @@ class _Candidate:
         return self.spec.traits | {os_traits.COMPUTE_MANAGED_PCI_DEVICE}
 
 
+def pci_name(node: str, owner: str) -> str:
+    """Return the name of the provider of a device that is no VF, by its address."""
+    return f"{node}_{owner.upper()}"
+
+
 def pci_pools(
     node: str,
     bus: PciBus,
@@ -134,7 +139,7 @@ def pci_pools(
         used = first.spec.one_time_use and first.device.address in assigned
         inventory = {first.resource_class: record(count, count if used else None)}
         cell = first.device.cell if pf is None or pf.cell is None else pf.cell
-        name = f"{node}_{owner.upper()}"
+        name = pci_name(node, owner)
         pools.append(ReportedProvider(name, inventory, first.traits, cell=cell))
     return pools, notes
 

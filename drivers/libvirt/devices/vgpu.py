@@ -136,6 +136,11 @@ class MdevSettings:
         ]
 
 
+def mdev_name(node: str, address: str) -> str:
+    """Return the name of the provider of an mdev parent, by its PCI address."""
+    return f"{node}_pci_{re.sub('[:.]', '_', address)}"
+
+
 def vgpu_pools(
     node: str, devices: Sequence[NodeDevice], settings: MdevSettings
 ) -> tuple[list[ReportedProvider], dict[str, str]]:

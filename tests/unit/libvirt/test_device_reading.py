@@ -167,6 +167,13 @@ SLICED = [pci(A, GPU, virtual=SLICES), *(pci(v, GPU, physical=A, types={"t": 1})
 ON_VFS = PCI.replace("144d", "8086").replace("}", ', "product_id": "154c"}')
 GROUPED = ON_VFS + "group_devices = true\n"
 ON_PF = PCI.replace('"vendor_id": "144d"', '"address": "0000:81:00.0"')
+IN_ONE_CLASS = ON_PF.replace("}", ', "resource_class": "nic"}')
+OTHER_CARD = [each.replace("81", "41").replace("129", "65") for each in CARD]
+PF_OR_VFS = PCI.replace("144d", "8086") + "group_devices = true\n"
+WHOLE = PCI.replace("144d", GPU[0])
+WHOLE_OR_TYPES = WHOLE + MDEV
+IN_GROUP = WHOLE_OR_TYPES + "group_mdev_devices = true\n"
+GPUS = [pci(A, GPU, types={"t": 4}), pci(B, GPU, types={"t": 4})]
 
 
 @pytest.mark.parametrize(
@@ -178,8 +185,18 @@ ON_PF = PCI.replace('"vendor_id": "144d"', '"address": "0000:81:00.0"')
         (PCI, [pci(A)], [pci(A, iommu=False)], "has no IOMMU group yet"),
         (MDEV, [pci(A, GPU, types={"t": 4})], [pci(A, GPU)], "has no mdev types yet"),
         (MDEV, SLICED, [pci(A, GPU, virtual=[])], "has no VFs yet"),
+        (IN_ONE_CLASS, CARD, BARE_CARD, "has no VFs yet"),
+        (PF_OR_VFS, CARD, BARE_CARD, "has no VFs yet"),
+        (GROUPED, [*CARD, *OTHER_CARD], [*BARE_CARD, *OTHER_CARD], "has no VFs yet"),
+        (WHOLE_OR_TYPES, GPUS, [GPUS[0], pci(B, GPU)], "has no mdev types yet"),
+        (WHOLE_OR_TYPES, SLICED, [pci(A, GPU, virtual=[])], "has no VFs yet"),
+        (IN_GROUP, GPUS, [GPUS[0], pci(B, GPU)], "has no mdev types yet"),
     ],
-    ids=["VFs", "VFs or the PF", "a group", "IOMMU groups", "mdev types", "VFs with mdev types"],
+    ids=[
+        *("VFs", "VFs or the PF", "a group", "IOMMU groups", "mdev types", "VFs with mdev types"),
+        *("VFs or the PF in one class", "VFs or the PF in groups", "a part of a group"),
+        *("mdev types or whole", "VFs with mdev types or whole", "mdev types in a group or whole"),
+    ],
 )
 def test_devices_that_come_late_after_a_boot_stay_and_are_named(
     binding, tmp_path, text, whole, bare, words
@@ -207,13 +224,57 @@ def test_devices_that_come_late_after_a_boot_stay_and_are_named(
     host.close()
 
 
+def offered(tree):
+    return {
+        tree.data(uuid).name.removeprefix(f"{NODE}_")
+        for uuid in tree.get_provider_uuids(NODE)[1:]
+        if tree.data(uuid).inventory
+    }
+
+
 def test_a_card_that_is_offered_otherwise_after_a_boot_is_offered_once(binding, tmp_path):
-    host = FakeHost(tmp_path, binding, clock=lambda: 60.0)
+    """Its type may come late, and guests may have the old one: it waits until neither can be."""
+    now = [60.0]
+    host = FakeHost(tmp_path, binding, clock=lambda: now[0])
     binding.answers["listAllDevices"] = [FakeDevice(pci(A, GPU, types={"t": 4}))]
     tree = update(host.driver(MDEV))
     binding.answers["listAllDevices"] = [FakeDevice(pci(A, GPU))]
-    whole = host.driver(PCI.replace("144d", GPU[0]) + "[devices]\nenabled_mdev_types = u\n")
-    assert names(update(whole, ProviderTree(tree.freeze()))) == {A}
+    driver = host.driver(WHOLE + "[devices]\nenabled_mdev_types = u\n")
+    for time, expected in ((60.0, {"pci_0000_84_00_0"}), (LATE, set()), (LATE, {A})):
+        now[0] = time
+        tree = update(driver, ProviderTree(tree.freeze()))
+        assert offered(tree) == expected
+    host.close()
+
+
+@pytest.mark.parametrize("listed", [[pci(A, GPU, types={"t": 4})], SLICED], ids=["types", "VFs"])
+def test_a_card_is_never_offered_whole_and_as_vgpus(binding, make, listed):
+    binding.answers["listAllDevices"] = [FakeDevice(each) for each in listed]
+    whole, divided = make(WHOLE), make(MDEV)
+    tree = update(divided)
+    vgpus = offered(tree)
+    for driver, before, after in ((whole, vgpus, {A}), (divided, {A}, vgpus)):
+        assert offered(tree) == before
+        tree = update(driver, ProviderTree(tree.freeze()))
+        assert offered(tree) == set() and "Placement" in str(driver.degraded(NODE))
+        tree = update(driver, ProviderTree(tree.freeze()))
+        assert offered(tree) == after and "Placement" not in str(driver.degraded(NODE))
+
+
+def test_channels_of_a_mainframe_stay_until_they_are_bound_after_a_boot(binding, tmp_path):
+    now = [UP_FOR]
+    host = FakeHost(tmp_path, binding, clock=lambda: now[0])
+    kinds = pci(A, types={"t": 1}).partition("<capability type='mdev_types'>")[2].partition("</cap")
+    types = f"<capability type='css'><capability type='mdev_types'>{kinds[0]}</capability>"
+    channel = f"<device><name>css_0_0_0052</name>{types}</capability></device>"
+    binding.answers["listAllDevices"] = [FakeDevice(channel)]
+    tree = update(host.driver(MDEV))
+    binding.answers["listAllDevices"] = []
+    driver = host.driver(MDEV)
+    for time, expected in ((60.0, {"css_0_0_0052"}), (LATE, set())):
+        now[0] = time
+        tree = update(driver, ProviderTree(tree.freeze()))
+        assert offered(tree) == expected
     host.close()
 
 

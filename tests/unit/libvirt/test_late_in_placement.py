@@ -18,10 +18,11 @@ DIVIDED, BARE = FakeDevice(pci(A, GPU, types={"t": 4})), FakeDevice(pci(A, GPU))
     ("text", "before", "after"),
     [
         (MDEV, DIVIDED, BARE),
+        (WHOLE + MDEV, DIVIDED, BARE),
         (MDEV, DIVIDED, FakeDevice(pci(A, GPU), FakeLibvirtError("I/O error"))),
         (WHOLE, BARE, FakeDevice(pci(A, GPU, iommu=False))),
     ],
-    ids=["mdev types", "unreadable", "IOMMU group"],
+    ids=["mdev types", "mdev types or whole", "unreadable", "IOMMU group"],
 )
 def test_the_only_device_stays_in_placement_after_a_boot(tmp_path, text, before, after):
     now, binding, placement = [UP_FOR], FakeLibvirt(), FakePlacement()
