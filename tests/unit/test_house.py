@@ -25,7 +25,7 @@ LINES = {
     "computectl": 5_082,
     "driverkit": 1_892,
     "drivers": 2_376,
-    "drivers/libvirt": 5_540,
+    "drivers/libvirt": 5_555,
     "reportclient": 7_316,
 }
 """Lines of production code by room.  A commit that raises a number says why."""

@@ -1,10 +1,11 @@
 """Pure: what has to move together with its allocations, and what can be reported before that.
 
-Classes move that leave the root for its cells or devices, that were on cells which are gone or of
-which new cells have a part now, or on a device that has another provider now.  Everything else that
-is gone is left to the agent, which drains what is in use.
+Classes move that leave the root for its cells or devices, that were on cells of which others have
+a part now, or on a device that has another provider now.  Everything else that is gone is left to
+the agent, which drains what is in use.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -75,12 +76,28 @@ class Moving:
         inventories = [cell.inventory for cell in cells] or [self.report.inventory]
         taken = frozenset(name for inventory in inventories for name in inventory)
         sources = {old.uuid: taken & old.inventory.keys() for old in self.unreported}
+        if cells and self._is_missing():
+            sources.clear()
         if cells:
             sources = {self.root.uuid: taken & self._leaving, **sources}
             sources.update(dict.fromkeys(self._divided(), taken))
         moving = {uuid: classes for uuid, classes in sources.items() if classes}
         if moving:
             yield Move(moving, tuple(c.name for c in self._cells) if cells else (self.root.name,))
+
+    def _is_missing(self) -> bool:
+        """Return whether no cell has got half of anything that unreported providers had.
+
+        Then it is not divided otherwise, but gone, such as memory that was removed or is late.
+        """
+        old, more = Counter[str](), Counter[str]()
+        for provider in self.unreported:
+            old.update({key: record["total"] for key, record in provider.inventory.items()})
+        for cell in self._cells:
+            existing = self._existing(cell.name)
+            before = existing.inventory if existing else {}
+            more.update({key: total_of(cell.inventory, key) - total_of(before, key) for key in old})
+        return not any(2 * more[key] >= old[key] for key in old)
 
     def _divided(self) -> Iterator[str]:
         """Yield the UUIDs of cells that shrink while a cell that is still empty gets the class."""

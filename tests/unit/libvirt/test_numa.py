@@ -121,6 +121,19 @@ def test_switching_asks_for_a_reshape(before, after):
         written(tree, reading(), **after)
 
 
+def test_what_guests_have_of_a_cell_that_is_missing_stays_there():
+    """As of memory that was removed or is not there yet: the other cells have no more than before."""
+    both = capabilities(cell(0, range(8), 8192), cell(2, [], 32768))
+    tree = written(new_tree(), reading(both, 40960), **NESTED)
+    uuid = tree.data(f"{NODE}_numa2").uuid
+    held = {"a": {"allocations": {uuid: {"resources": {"MEMORY_MB": 20000}}}}}
+    look = reading(capabilities(cell(0, range(8), 8190)), 8192)
+    later = written(tree, look, held, **NESTED)
+    assert held["a"]["allocations"][uuid]["resources"] == {"MEMORY_MB": 20000}
+    assert totals(later, f"{NODE}_numa2") == {"MEMORY_MB": 32768}, "the agent drains it"
+    assert f"{NODE}_numa2" not in names(written(tree, look, **NESTED))
+
+
 def test_a_document_that_lost_its_cells_moves_nothing():
     tree = written(new_tree(), reading(), **NESTED)
     look = reading("<capabilities/>", online_cpus=frozenset(range(8)))
