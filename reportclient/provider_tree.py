@@ -151,11 +151,12 @@ class ProviderTree:
         generations: Mapping[str, int] | None = None,
         whole: Snapshot | None = None,
         last_claims: Callable[[str], Mapping[str, Claims]] = lambda _: {},
+        root: str = "",
     ) -> None:
         """Edit ``base``; ``whole`` is the complete snapshot if ``base`` shows only a part of it.
 
-        ``generations`` are the providers' generations, by UUID.  ``last_claims`` returns what a
-        source claimed last, by provider UUID: see :meth:`get_own_uuids`.
+        ``generations``, and the last claims of a source that ``last_claims`` returns, are by
+        provider UUID.  ``root`` is the node's root, which :meth:`set_own_children` never removes.
         """
         self.base = base
         """The snapshot on which this tree is based."""
@@ -163,7 +164,7 @@ class ProviderTree:
         self.claims = {"": SourceClaims(last_claims(""))}
         """Claims by the name of the source; ``""`` is the driver itself."""
         self._source, self._own = "", self.claims[""]
-        self._last_claims = last_claims
+        self._last_claims, self._root = last_claims, root
         self._closed = False
         self._generations = dict(generations or {})
         self._changed: dict[str, Provider | None] = {}
@@ -173,7 +174,7 @@ class ProviderTree:
         self._resources: dict[str, dict[str, Any]] = {}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        copy = type(self)(self.base, self._generations, self.whole, self._last_claims)
+        copy = type(self)(self.base, self._generations, self.whole, self._last_claims, self._root)
         claims = {source: claims.copy() for source, claims in self.claims.items()}
         vars(copy).update(
             claims=claims,
@@ -364,29 +365,28 @@ class ProviderTree:
 
         Missing ones are created, and moved if they are below another parent.  Those that it
         reported earlier (:meth:`get_own_uuids`) and that are not listed are removed as ``missing``
-        (:meth:`remove`).  Providers of others stay.  With ``sharing`` its sharing providers, which
-        have no parent, are listed as well.
+        (:meth:`remove`).  Providers of others stay, as do those that another source lists now.
+        With ``sharing`` its sharing providers, which have no parent, are listed as well.
 
         :raises ValueError: there is no such parent, or providers are their own ancestors.
         """
         self._refuse_if_closed()
         if not isinstance(parents, Mapping):
             raise ValueError(f"set_own_children needs {{name: parent}}, not {parents!r}")
-        listed = set()
         for name in _parents_first(parents):
-            parent, present = parents[name], self._search(name)
-            if present is None and parent is not None:
-                listed.add(self.new_child(name, parent))
+            if (parent := parents[name]) is not None and self._search(name) is None:
+                self.new_child(name, parent)
             else:
                 self.move(name, parent)
-                listed.add(self._find(name).uuid)
-        leaves_first, own = reversed(self.get_provider_uuids()), self.get_own_uuids() - listed
-        known = (self._find(uuid) for uuid in leaves_first if uuid in own)
-        unlisted = [
-            it.uuid for it in known if it.parent_uuid is not None or (sharing and it.shares)
-        ]
-        for uuid in unlisted:
-            self.remove(uuid, missing=True)
+        own = self.get_own_uuids().difference(self._find(name).uuid for name in parents)
+        others = (each.placed for each in self.claims.values() if each is not self._own)
+        elsewhere = NOTHING.union(*others)
+        for uuid in [uuid for uuid in reversed(self.get_provider_uuids()) if uuid in own]:
+            provider = self._find(uuid)
+            if uuid in elsewhere:
+                self._own.claims[uuid] = NONE  # the other source has it now
+            elif provider.parent_uuid or (sharing and provider.shares and uuid != self._root):
+                self.remove(uuid, missing=True)
 
     def adopt(self, name_or_uuid: str) -> None:
         """Take over a provider that another client created, such as nova-compute."""

@@ -708,7 +708,7 @@ class Cycle:
             name = owner_of(owner, source)
             return result_of(f"last claims of {name}", Ledger.claims_by, self.ledger, name)
 
-        return ProviderTree(shown, self.view.generations, whole, last_claims)
+        return ProviderTree(shown, self.view.generations, whole, last_claims, self.policy.root)
 
     def _check_root(self, tree: ProviderTree) -> None:
         """:raises DriverError: the driver removed, renamed or moved the root."""

@@ -154,6 +154,19 @@ def test_a_sharing_device_is_one_provider_of_all_hosts_that_list_it(placement, t
     assert "nfs1" not in tree(two)
 
 
+@pytest.mark.parametrize("by_driver", [True, False])
+def test_a_node_that_shares_its_own_inventory_is_reported_like_any_other(agent, driver, by_driver):
+    shares = ["MISC_SHARES_VIA_AGGREGATE"]
+    node = Device("host1", {"DISK_GB": 9}, traits=shares * by_driver, aggregates=[AGGREGATE])
+    agent.lists(node, disk("sda")).settled()
+    if not by_driver:
+        agent.placement.stranger.add_trait(ROOT, *shares)
+    driver.listed = lambda: {"node": [node], "disks": [disk("sda"), disk("sdc")]}
+    agent.settled()
+    assert set(tree(agent)) == {"host1", "host1_sda", "host1_sdc"}
+    assert set(data(agent, "host1").inventory) == {"DISK_GB"}
+
+
 class Rack(Listing):
     """Two nodes with a disk each; that of the second is ill."""
 
@@ -239,7 +252,7 @@ def test_a_source_is_a_method_that_fails_by_itself(placement, driver, tmp_path):
         ({"inventory": [CLASS]}, f"inventory of device sda .*, not \\['{CLASS}'\\]"),
         ({"traits": "CUSTOM_A"}, "traits of provider sda: .*, not the string 'CUSTOM_A'"),
         ({"traits": None}, "traits of provider sda: a list or a set of names is needed, not None"),
-        ({"traits": [1]}, "traits of provider sda: 1 is not the name of a trait"),
+        ({"traits": [1]}, "traits of provider sda: 1 is not a name"),
         ({"aggregates": AGGREGATE}, "aggregate of provider sda: .*, not the string"),
         ({"aggregates": ["rack1"]}, "aggregate of provider sda: 'rack1' is not a UUID"),
         ({"uuid": 5}, "sda: 5 is not a UUID"),
@@ -269,6 +282,25 @@ def test_a_driver_whose_constructor_is_its_own_lists_devices(placement):
             return [disk("sda", healthy=False, reason="broken")]
 
     assert ill(Agent(placement, Own()).period()) == ["host1_sda: broken: reserved completely"]
+
+
+@pytest.mark.parametrize("first", ["a", "z"])
+def test_a_device_that_goes_to_another_source_stays_with_its_guest(placement, tmp_path, first):
+    driver, stranger = Listing(), placement.stranger
+    sources = {"a": [disk("sda"), disk("sdb", traits=["CUSTOM_OLD"])], "z": [disk("sdc")]}
+    driver.listed = {name: sources[name] for name in sorted(sources, reverse=first == "z")}
+    agent = Lister(placement, named={"disks": driver}, state=tmp_path)
+    agent.settled()
+    guest = stranger.put_allocation({data(agent, "host1_sdb").uuid: {CLASS: 1}})
+    stranger.add_trait(data(agent, "host1_sdb").uuid, "CUSTOM_OPERATORS")
+    driver.listed = {**driver.listed, "a": [disk("sda")], "z": [disk("sdb"), disk("sdc")]}
+    report = agent.period()
+    assert [type(each).__name__ for each in report.done] == ["SetTraits"] and not report.texts()
+    assert data(agent, "host1_sdb").traits == {"CUSTOM_OPERATORS"}
+    stranger.delete_allocation(guest)
+    driver.listed = {**driver.listed, "z": [disk("sdc")]}
+    agent.period()
+    assert waits(agent, "host1_sdb")
 
 
 def test_what_was_listed_before_sources_had_names_goes_too(agent, driver):

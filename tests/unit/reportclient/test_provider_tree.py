@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from reportclient.model import MAX_INT
+from reportclient.model import MAX_INT, SHARES_VIA_AGGREGATE
 from reportclient.provider_tree import Claims, ProviderTree, key_of, own_key, own_uuid
 from reportclient.snapshot import EMPTY
 
@@ -449,6 +449,30 @@ def test_with_an_agent_a_sources_children_are_those_that_it_reported(tree: Provi
         tree.set_own_children({"numa2": "cn1"})
     tree.set_own_children({})
     assert below_cn1(tree) == {"numa1": "cn1", "numa2": "cn1"}
+
+
+def test_a_source_leaves_what_another_one_lists_now_and_claims_it_no_more(tree) -> None:
+    sources = {"": {}, "new": {}, "old": claimed([PF, NUMA2])}
+    tree = ProviderTree(tree.freeze(), last_claims=sources.__getitem__)
+    for source, listed in {"new": "pf", "old": "numa2"}.items():
+        with tree.source(source):
+            tree.set_own_children({listed: below_cn1(tree)[listed]})
+    assert {"pf", "numa2"} <= below_cn1(tree).keys()
+    assert {name: each.on(PF).provider for name, each in tree.claims.items()} == {
+        "": False,
+        "new": True,
+        "old": False,
+    }
+
+
+def test_the_root_of_a_tree_is_no_sharing_provider_that_could_be_unlisted(tree) -> None:
+    tree.add_traits("cn1", SHARES_VIA_AGGREGATE)
+    tree.new_root("pool", NOBODY)
+    tree.add_traits("pool", SHARES_VIA_AGGREGATE)
+    tree = ProviderTree(tree.freeze(), last_claims=lambda _: claimed([CN1, NOBODY]), root=CN1)
+    tree = copy.deepcopy(tree)
+    tree.set_own_children({}, sharing=True)
+    assert tree.exists("cn1") and not tree.exists("pool")
 
 
 # -- traits and aggregates
