@@ -315,9 +315,8 @@ def with_unrecorded_claims(
     names = {driver_of(each.owner).removeprefix(DRIVER) for each in answers.in_order} | {""}
     reported = NOTHING.union(*(answer.sets_inventory for answer in answers.in_order))
     from_nova = reported if policy.replaces_nova and not ledger.known else NOTHING
-    unclaimed = observed.providers.keys() - ledger.claims.keys()
-    new = from_nova | unclaimed
-    for uuid in (uuid for uuid in observed.providers if uuid in new):
+    unclaimed = {uuid for uuid in observed.providers if not ledger.owns(uuid)}
+    for uuid in filter((from_nova | unclaimed).__contains__, observed.providers):
         if observed.root_of(uuid) != policy.root:
             continue
         provider, row = observed.providers[uuid], dict(ledger.claims_on(uuid))
@@ -325,9 +324,9 @@ def with_unrecorded_claims(
             row[NOVA_COMPUTE] = Claims(classes=frozenset(provider.inventory))
         key = own_key(policy.root, uuid, provider.name, names)
         if uuid in unclaimed and (policy.released if uuid == policy.root else key is not None):
-            classes = NOTHING if uuid in reported else frozenset(provider.inventory)
+            classes = frozenset(() if uuid in reported else provider.inventory)
             traits = policy.agent_traits if uuid == policy.root else NOTHING
-            row[OWN_UUID] = Claims(True, classes, traits)
+            row[OWN_UUID] = Claims(True, classes - joined(row.values()).classes, traits)
         more[uuid] = row
     # In attach mode the other service still manages the providers that it created.
     for answer in answers.in_order if policy.owns_root else ():

@@ -404,6 +404,9 @@ def _facts(inputs: Inputs, uuid: str) -> Facts:
     # The root goes with the host only (computectl retire): guests may be on it.
     if before is None or (uuid == policy.root and not policy.released):
         recorded = recorded._replace(provider=False)
+    reports = any(each.claims.provider for _, each in reported)
+    if recorded.without(unanswered).provider and not reports:  # it leaves, with what files add
+        reported = [each for each in reported if each[0] != FILES]
     absent, absences = _absent(inputs, uuid)
     return Facts(
         inputs=inputs,
@@ -427,8 +430,7 @@ def _place(facts: Facts, uuid: str) -> tuple[str, Provider | None]:
     """
     unanswered, before = facts.inputs.unanswered - STAND_INS, facts.before
     places = {owner: each.provider for owner, each in facts.reported if each.claims.provider}
-    deciders = [owner for owner, held in facts.rows.items() if held.provider]
-    deciders = [owner for owner in deciders if owner in unanswered]
+    deciders = [it for it, held in facts.rows.items() if held.provider and it in unanswered]
     if deciders and before is not None:
         places = {deciders[0]: before, **places}
     if not places:
@@ -490,10 +492,8 @@ def _file_ignored(facts: Facts, place: Provider, name: str) -> Problem:
     """Return the problem that a provider file asks for a class that it may not have."""
     uuid, answers = place.uuid, facts.inputs.answers.in_order
     where = next(filter(None, (each.places.get((uuid, name)) for each in answers)), FILES)
-    text = (
-        f"{where}: {name} of the file ignored: a driver reports it, or another service has set it; "
-        "remove it from the file, or from Placement"
-    )
+    text = f"{where}: {name} of the file ignored: the provider has it without the file; "
+    text += "remove it from the file, or from Placement if it is a leftover"
     return Problem(uuid, (facts.before or place).name, text)
 
 

@@ -84,3 +84,22 @@ def test_what_a_file_adds_to_a_device_in_use_is_drained_with_it(host: Host) -> N
     host.period()
     host.period()
     assert host.names() == {NODE}
+
+
+def test_what_a_file_adds_to_a_device_goes_with_it_though_others_keep_it(host: Host) -> None:
+    host.says(a=both(inventory(VCPU=8), child("card", CUSTOM_SLOT=4)))
+    host.write_file(entry("name: card", "CUSTOM_GOLD", CUSTOM_LICENSE=8)).settled()
+    host.stranger.set_aggregates(host.uuid("card"), ["7d0f5f52-3f0e-4d5b-8a38-1f6d4c1e9a77"])
+    host.says(a=both(inventory(VCPU=8), removes("card")))
+    assert "set aggregate 7d0f5f52" in [host.complaints() for _ in range(3)][-1]
+    assert (host.totals("card"), host.custom("card")) == ({}, set())
+    host.says(a=both(inventory(VCPU=8), child("card", CUSTOM_SLOT=4))).settled()
+    assert host.totals("card") == {"CUSTOM_SLOT": 4, "CUSTOM_LICENSE": 8}
+
+
+def test_a_file_for_a_device_that_a_lost_ledger_had_is_obeyed_once(host: Host) -> None:
+    host.says(a=both(inventory(VCPU=8), child("card", CUSTOM_SLOT=4))).settled()
+    host.lose_all()
+    host.write_file(entry("name: card", CUSTOM_LICENSE=8))
+    host.restart(a=inventory(VCPU=8)).settled()
+    assert host.totals("card") == {"CUSTOM_SLOT": 4, "CUSTOM_LICENSE": 8}

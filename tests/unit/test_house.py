@@ -31,7 +31,7 @@ LINES = {
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30
 """So many lines fewer are not yet a lower number."""
-QUIET, CHANGED = "16 files and 80 functions", "28 files and 183 functions"
+QUIET, CHANGED = "16 files and 80 functions", "28 files and 184 functions"
 """What a quiet period passes, and one with one changed inventory."""
 SWITCH = "12 files and 41 functions"
 """What disabling a root passes whose view is certain."""

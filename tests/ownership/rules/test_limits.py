@@ -543,6 +543,43 @@ def test_classes_of_another_services_root_stay_though_they_are_released(policy: 
     assert reconciled.desired.providers[ROOT] == root(8)
 
 
+def test_what_a_file_adds_to_a_device_of_a_lost_ledger_stays() -> None:
+    card = Provider(own_uuid(ROOT, "card"), "card", ROOT, device(4).inventory)
+    more = replace(card, inventory=fpga(1), traits=names(A))
+    files = Answer(FILES, {card.uuid: Reported(claim("FPGA", A), more)})
+    observed, ledger, said = there(root(), card), Ledger(), said_by(says(ONE, root()), files)
+    for _ in range(3):
+        reconciled = reconcile(observed, ledger, said, OWN)
+        observed, ledger = reconciled.desired, reconciled.ledger
+        now = observed.providers[card.uuid]
+        assert (now.inventory, now.traits) == ({**card.inventory, **fpga(1)}, names(A))
+        assert not reconciled.problems
+
+
+@pytest.mark.parametrize("silent", [[], [TWO]])
+def test_what_files_say_of_a_provider_goes_once_no_driver_reports_it(silent: list[str]) -> None:
+    """While an operator's trait keeps the provider nothing of it is offered."""
+    now = replace(device(8, f"{A} {B}"), inventory={**device(8).inventory, **fpga(1)})
+    ledger = kept(
+        HOST, (ONE, DEVICE, claim("VCPU", provider=True)), (FILES, DEVICE, claim("FPGA", A))
+    )
+    files = Answer(FILES, {DEVICE: Reported(claim("FPGA", A), now)})
+    said = said_by(says(ONE, root()), files, unanswered=silent)
+    reconciled = reconcile(there(root(), now), ledger, said, OWN)
+    assert not reconciled.desired.providers[DEVICE].inventory
+    reconciled = reconcile(reconciled.desired, reconciled.ledger, said, OWN)
+    assert reconciled.desired.providers[DEVICE] == device(0, B)
+
+
+def test_what_files_say_stays_while_a_silent_driver_may_keep_the_provider() -> None:
+    now = Provider(DEVICE, "device", ROOT, fpga(1), names(A))
+    ledger = kept(HOST, (ONE, DEVICE, claim(provider=True)), (TWO, DEVICE, claim(traits=A)))
+    files = Answer(FILES, {DEVICE: Reported(claim("FPGA"), now)})
+    ledger = ledger.adding(FILES, DEVICE, claim("FPGA"))
+    said = said_by(says(ONE, root()), files, unanswered=[TWO])
+    assert reconcile(there(root(), now), ledger, said, OWN).desired.providers[DEVICE] == now
+
+
 def test_a_provider_file_takes_no_class_that_somebody_else_has_set() -> None:
     both = replace(root(5), inventory={**root(5).inventory, **fpga(1)})
     said = said_by(says(ONE, root()), says(FILES, both, places=False))
@@ -551,7 +588,7 @@ def test_a_provider_file_takes_no_class_that_somebody_else_has_set() -> None:
         inventory = reconciled.desired.providers[ROOT].inventory
         assert inventory == {**root(8).inventory, **fpga(1)}
         assert reconciled.ledger.claims_of(ROOT, FILES) == claim("FPGA")
-        ignored = "VCPU of the file ignored: a driver reports it, or another service has set it"
+        ignored = "VCPU of the file ignored: the provider has it without the file"
         assert ignored in texts(reconciled)
         reconciled = reconcile(reconciled.desired, reconciled.ledger, said, OWN)
 

@@ -387,8 +387,8 @@ def test_a_class_of_a_file_that_a_driver_reports_is_told_with_its_line(
     done = settled(there(root(), device(4)), says(ONE, root(), device(8)), file)
     assert done.desired.get(DEVICE) == device(8)
     text = (
-        f"{place}: VCPU of the file ignored: a driver reports it, or another service has set it; "
-        "remove it from the file, or from Placement"
+        f"{place}: VCPU of the file ignored: the provider has it without the file; remove it from "
+        "the file, or from Placement if it is a leftover"
     )
     assert told(done) == [(DEVICE, "device", text)]
 
