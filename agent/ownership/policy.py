@@ -248,6 +248,9 @@ class AttachedPolicy(Policy):
         """Return what counts; on the root that is traits that its owner has not set."""
         if before.uuid in self.foreign or ledger.owns(before.uuid):
             return super().allowed_on(before, owner, reported, ledger)
+        if before.uuid != self.root or owner == FILES:
+            why = "not changed: created by another service"
+            return None, [why] if _differs(before, reported) else []
         (claims, wanted), problems = reported, list[str]()
         other = [name for name in sorted(claims.classes) if not _has_record(wanted, before, name)]
         if other:
@@ -255,8 +258,6 @@ class AttachedPolicy(Policy):
             problems.append(f"{', '.join(other)} {text}")
         if claims.aggregates - before.aggregates:
             problems.append("aggregates not changed: another service owns this root")
-        if before.uuid != self.root or owner == FILES:
-            return None, problems
         # A trait that the root had before is its owner's, also if a driver claims it.
         held = ledger.claims_of(before.uuid, owner).traits
         traits = claims.traits - (before.traits - held)
@@ -317,7 +318,7 @@ def with_unrecorded_claims(
     from_nova = reported if policy.replaces_nova and not ledger.known else NOTHING
     unclaimed = {uuid for uuid in observed.providers if not ledger.owns(uuid)}
     for uuid in filter((from_nova | unclaimed).__contains__, observed.providers):
-        if observed.root_of(uuid) != policy.root:
+        if observed.root_of(uuid) != policy.root or not policy.may_drop(uuid):
             continue
         provider, row = observed.providers[uuid], dict(ledger.claims_on(uuid))
         if uuid in from_nova and row.keys() <= {AGENT, STATUS, FILES}:

@@ -166,13 +166,37 @@ def test_what_a_driver_says_of_an_attached_root_as_it_is_needs_no_word() -> None
     assert reconciled.ledger.claims_of(ROOT, ONE) == claim(traits=A)
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_another_services_child_of_an_attached_root_is_not_changed(known: bool) -> None:
+    observed, ledger = there(root(8), device(8)), Ledger(known=known)
+    for said in (says(ONE, device(9)), says(ONE, device(8, A))):
+        reconciled = reconcile(observed, ledger, said_by(said), ATTACHED)
+        assert reconciled.desired is observed and not reconciled.ledger.claims
+        assert texts(reconciled) == "not changed: created by another service"
+    assert not reconcile(observed, ledger, said_by(says(ONE, device(8))), ATTACHED).problems
+
+
+@pytest.mark.parametrize("policy", [OWN, ATTACHED])
+def test_a_root_of_another_service_keeps_its_traits_when_all_is_released(policy: Policy) -> None:
+    traits = "COMPUTE_NODE COMPUTE_STATUS_DISABLED"
+    policy = replace(policy, released=True, keeps=False, agent_traits=names(traits))
+    for ledger in (kept(), kept((ONE, ROOT, claim(traits=A)))):
+        reconciled = reconcile(there(root(8, f"{A} {traits}")), ledger, Answers(), policy)
+        if policy.owns_root:
+            assert not reconciled.desired.providers[ROOT].inventory
+        else:
+            left = names(traits) | (names("") if ledger.claims else names(A))
+            assert reconciled.desired.providers[ROOT] == root(8, " ".join(left))
+
+
 def test_an_attached_root_gets_no_aggregates_and_no_traits_of_files() -> None:
     pool = Reported(Claims(aggregates=frozenset({A})), root())
     said = said_by(Answer(ONE, {ROOT: pool}), says(FILES, root(0, B), places=False))
     reconciled = reconcile(there(root()), kept(), said, ATTACHED)
     assert reconciled.desired.providers[ROOT] == root()
     assert [one.text for one in reconciled.problems] == [
-        "aggregates not changed: another service owns this root"
+        "aggregates not changed: another service owns this root",
+        "not changed: created by another service",
     ]
 
 
