@@ -350,7 +350,7 @@ class Root:
             self.bulk.chunk = 0
         for create in outcome.existing:
             err = self._read_existing(create, outcome.failed[create.uuid], api)
-            if not isinstance(outcome.stopped_by, PLAN_ANEW):
+            if isinstance(err, PLAN_ANEW) and not isinstance(outcome.stopped_by, PLAN_ANEW):
                 outcome.stopped_by = err
         if isinstance(outcome.stopped_by, PLAN_ANEW):
             raise outcome.stopped_by

@@ -145,5 +145,6 @@ def test_an_agents_child_with_the_uuid_of_a_foreign_root_changes_no_root(any_pla
     for _ in range(3):
         report = agent.period()
         assert "in another tree" in str(report.texts())
+        assert report.error is None, "all else of the node is reported"
     assert any_placement.stranger.provider(theirs) == before
     assert set(any_placement.stranger.inventory(HOST)) == {"VCPU"}
