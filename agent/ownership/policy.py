@@ -25,8 +25,8 @@ from agent.ownership.ledger import (
     AGENT,
     DRIVER,
     FILES,
-    NOVA_COMPUTE,
     OWN_UUID,
+    REPLACED,
     STATUS,
     ClaimsByOwner,
     Ledger,
@@ -150,9 +150,9 @@ class Policy:
     root: str
     foreign: frozenset[str] = frozenset()
     """UUIDs of sharing providers that another service created."""
-    replaces_nova: bool = False
-    """Whether nova-compute reported the root until now: the root looks so, and this agent has never
-    run with this state directory."""
+    takes_over: bool = False
+    """Whether another service reported the root until now: nova-compute, and this agent has never
+    run with this state directory; or one with another service tag."""
     repeats_only: bool = False
     """Whether no ledger can be written: then only claims of the last ledger count."""
     agent_traits: frozenset[str] = frozenset({DISABLED})
@@ -304,8 +304,8 @@ def with_unrecorded_claims(
 
     - Providers below the root whose UUID is derived from the root's UUID and their key.  They are
       removed when a driver removes them.
-    - In a takeover from nova-compute: all classes of the providers whose inventory a driver sets,
-      since in Nova an inventory belongs to the service that reports it.  Classes that the driver
+    - In a takeover from another service: all classes of the providers whose inventory a driver
+      sets, since an inventory belongs to the service that reports it.  Classes that the driver
       leaves out are removed.
     - Providers that a driver adopts, unless an owner here owns them: see ``adopted_on``.
     - A root that is released, with all classes and the agent's traits.
@@ -315,14 +315,14 @@ def with_unrecorded_claims(
     more: dict[str, ClaimsByOwner] = {}
     names = {driver_of(each.owner).removeprefix(DRIVER) for each in answers.in_order} | {""}
     reported = NOTHING.union(*(answer.sets_inventory for answer in answers.in_order))
-    from_nova = reported if policy.replaces_nova and not ledger.known else NOTHING
+    replaced = reported if policy.takes_over and not ledger.known else NOTHING
     unclaimed = {uuid for uuid in observed.providers if not ledger.owns(uuid)}
-    for uuid in filter((from_nova | unclaimed).__contains__, observed.providers):
+    for uuid in filter((replaced | unclaimed).__contains__, observed.providers):
         if observed.root_of(uuid) != policy.root or not policy.may_drop(uuid):
             continue
         provider, row = observed.providers[uuid], dict(ledger.claims_on(uuid))
-        if uuid in from_nova and row.keys() <= {AGENT, STATUS, FILES}:
-            row[NOVA_COMPUTE] = Claims(classes=frozenset(provider.inventory))
+        if uuid in replaced and row.keys() <= {AGENT, STATUS, FILES}:
+            row[REPLACED] = Claims(classes=frozenset(provider.inventory))
         key = own_key(policy.root, uuid, provider.name, names)
         if uuid in unclaimed and (policy.released if uuid == policy.root else key is not None):
             classes = frozenset(() if uuid in reported else provider.inventory)

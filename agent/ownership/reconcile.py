@@ -29,8 +29,8 @@ from agent.ownership.ledger import (
     AGENT,
     DRIVER,
     FILES,
-    NOVA_COMPUTE,
     OWN_UUID,
+    REPLACED,
     STATUS,
     ClaimsByOwner,
     Ledger,
@@ -49,7 +49,7 @@ from reportclient.view import Drained
 
 Absence = tuple[str, str]
 """A provider's UUID, and the trait or aggregate that an owner reports absent from it."""
-STAND_INS = frozenset({OWN_UUID, NOVA_COMPUTE})
+STAND_INS = frozenset({OWN_UUID, REPLACED})
 """Owners that stand for an owner that no ledger has."""
 
 
@@ -535,7 +535,7 @@ def _next_rows(
     for owner, held in facts.rows.items():
         if owner in inputs.unanswered:
             # What a driver here reports is nova-compute's no more.
-            released = held.without(still_claimed) if owner == NOVA_COMPUTE else held
+            released = held.without(still_claimed) if owner == REPLACED else held
         else:
             released = (held if is_missed else held.within(facts.before)).without(still_claimed)
         now[owner] = now.get(owner, NONE).joined(released)

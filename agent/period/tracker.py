@@ -26,7 +26,7 @@ from agent.ownership.ledger import (
     ADOPTED,
     DRIVER,
     FILES,
-    NOVA_COMPUTE,
+    REPLACED,
     Ledger,
     driver_of,
     joined,
@@ -353,7 +353,7 @@ class Tracker:
             moving = [name for name in moving if name not in self.started]
         if moving:
             collected = cycle.with_reshape(api, moving)
-        if collected.moves is not None and not (cycle.ledger.known or cycle.policy.replaces_nova):
+        if collected.moves is not None and not (cycle.ledger.known or cycle.policy.takes_over):
             moved = with_moved_classes(cycle.ledger, view.snapshot, collected.answers)
             cycle = replace(cycle, ledger=moved)
 
@@ -391,18 +391,18 @@ class Tracker:
         providers, own = view.snapshot.providers, identifying_traits(rules.owner_traits)
         ledger = ledger.with_restored(view, self.uuid)
         others = (it for it in view.sharing & providers.keys() if not own & providers[it].traits)
-        root = providers.get(self.uuid)
-        traits = frozenset[str]() if root is None else root.traits
+        traits = root.traits if (root := providers.get(self.uuid)) else frozenset[str]()
         # Nova's compute service sets COMPUTE_NODE, and no owner trait of this agent's.
         from_nova = COMPUTE_NODE in traits and not own & traits
-        agents = {COMPUTE_NODE, DISABLED, policy.service_tag, *rules.owner_traits}
-        if policy.released:
-            agents.update(CAPABILITY_TRAITS.values())
+        tag, tags = policy.service_tag, tags_of_others(traits, policy.service_tag)
+        moved_here = bool(tags) and tag not in {"", *traits}
+        more = CAPABILITY_TRAITS.values() if policy.released else ()
+        agents = {COMPUTE_NODE, DISABLED, tag, *rules.owner_traits, *tags, *more}
         policy = replace(
             policy,
             foreign=frozenset(uuid for uuid in others if not ledger.owns(uuid)),
-            replaces_nova=self.new_state and from_nova and policy.owns_root,
-            agent_traits=frozenset(agents) | tags_of_others(traits, policy.service_tag),
+            takes_over=policy.owns_root and (moved_here or (self.new_state and from_nova)),
+            agent_traits=frozenset(agents),
         )
         shown, hidden = opened(view.snapshot, view.drained), self.root_rules.hidden(view.snapshot)
         drivers = () if policy.released else self.drivers
@@ -726,8 +726,8 @@ def snapshot_for_driver(
     driver: str, whole: Snapshot, ledger: Ledger, hidden: frozenset[str]
 ) -> Snapshot:
     """Return ``whole`` without what is ``hidden``, and what only other owners claim."""
-    # What nova-compute had, and what an operator adopted, is shown to every driver.
-    every = (NOVA_COMPUTE, ADOPTED)
+    # What a replaced service had, and what an operator adopted, is shown to every driver.
+    every = (REPLACED, ADOPTED)
     own_owners = {it for it in ledger.owners() if driver_of(it) == driver or it in every}
     changed = dict[str, Provider | None]()
     for uuid, row in ledger.claims.items():

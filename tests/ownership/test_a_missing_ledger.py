@@ -38,7 +38,7 @@ class Case:
 
     name: str
     happen: Callable[[Host], None]
-    replaces_nova: bool = False
+    takes_over: bool = False
     attached: bool = False
 
 
@@ -91,7 +91,7 @@ def back_from_nova(host: Host) -> None:
 
 CASES = [
     Case("first start", nothing),
-    Case("takeover from Nova", from_nova, replaces_nova=True),
+    Case("takeover from Nova", from_nova, takes_over=True),
     Case("state directory lost", state_lost),
     Case("restored", restored),
     Case("half restored", half_restored),
@@ -118,7 +118,7 @@ def test_what_nobody_asserts(case: Case, tmp_path) -> None:
     for _ in range(3):
         host.period()
     for uuid in theirs if host.is_there(NODE) and case.name != "first start" else ():
-        assert ("DISK_GB" in stranger.inventory(uuid)) is not case.replaces_nova
+        assert ("DISK_GB" in stranger.inventory(uuid)) is not case.takes_over
         assert "CUSTOM_THEIRS" in stranger.traits(uuid)
         assert aggregate in stranger.aggregates(uuid)
     if not case.attached:

@@ -49,7 +49,7 @@ class Rack(ComputeDriver):
     def __init__(self, *names: str) -> None:
         super().__init__(DriverContext("rack", Path("/nonexistent")))
         self.names = list(names)
-        self.total = 1
+        self.total, self.resource_class = 1, CLASS
         self.hangs: set[str] = set()
         self.children: set[str] = set()
         self.let = threading.Event()
@@ -65,7 +65,7 @@ class Rack(ComputeDriver):
         self.asked[nodename] += 1
         if nodename in self.hangs:
             self.let.wait(PATIENT)
-        provider_tree.update_inventory(nodename, {"CUSTOM_BAREMETAL": {"total": self.total}})
+        provider_tree.update_inventory(nodename, {self.resource_class: {"total": self.total}})
         if nodename in self.children and not provider_tree.exists(f"{nodename}_nic"):
             provider_tree.new_child(f"{nodename}_nic", nodename)
 
@@ -529,6 +529,21 @@ def test_a_node_that_moves_between_services_keeps_its_provider(placement) -> Non
         quiet = placement.mark()
         old.calls(), new.calls()
         assert not [request for request in placement.since(quiet) if request.is_write]
+
+
+def test_a_node_that_moves_to_another_service_has_only_the_classes_of_that(placement) -> None:
+    old = Service(placement, Rack("a", "moves"), ONE).begun()
+    new = Service(placement, Rack("b", "c"), TWO).begun()
+    classes = lambda: set(placement.stranger.inventory(uuid_of("moves")))
+    for here, there, name in [(new, old, "CUSTOM_NEW"), (old, new, "CUSTOM_LAST")]:
+        here.has_nodes(*here.driver.names, "moves"), there.has_nodes(there.driver.names[0])
+        here.driver.resource_class = name
+        here.calls(), there.calls(), there.calls(2 * VERIFY + WAIT)
+        assert classes() == {name}
+    more = {"CUSTOM_LAST": {"total": 1}, "CUSTOM_OPERATORS": {"total": 1}}
+    placement.stranger.set_inventory(uuid_of("moves"), more)
+    old.restart().calls()  # without a state directory
+    assert classes() == more.keys()
 
 
 def test_a_switch_before_nodes_are_named_leaves_those_of_other_services(

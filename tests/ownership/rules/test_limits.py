@@ -9,8 +9,8 @@ from agent.ownership.ledger import (
     AGENT,
     FILES,
     MOST_REMOVED,
-    NOVA_COMPUTE,
     OWN_UUID,
+    REPLACED,
     RESTORED,
     STATUS,
     Ledger,
@@ -389,25 +389,25 @@ def test_a_ledger_begins_with_a_drivers_first_answer() -> None:
     assert reconcile(there(root()), Ledger(), said_by(says(ONE, root())), OWN).ledger.known
 
 
-@pytest.mark.parametrize("replaces_nova", [True, False])
+@pytest.mark.parametrize("takes_over", [True, False])
 @pytest.mark.parametrize("begun", [True, False])
 def test_a_takeover_replaces_the_classes_of_nova_compute_once(
-    replaces_nova: bool, begun: bool
+    takes_over: bool, begun: bool
 ) -> None:
     """A class that the driver leaves out goes then, and otherwise is another service's."""
     observed = there(Provider(ROOT, "host", None, {**root(8).inventory, **fpga(2)}))
-    policy = replace(OWN, replaces_nova=replaces_nova)
+    policy = replace(OWN, takes_over=takes_over)
     reconciled = reconcile(observed, Ledger(known=begun), said_by(says(ONE, root(8))), policy)
-    left = {"VCPU"} if replaces_nova and not begun else {"VCPU", "FPGA"}
+    left = {"VCPU"} if takes_over and not begun else {"VCPU", "FPGA"}
     assert reconciled.desired.providers[ROOT].inventory.keys() == left
 
 
 def test_a_takeover_keeps_what_the_agent_and_the_files_hold() -> None:
     held = {owner: claim(traits=A) for owner in (AGENT, STATUS, FILES)}
-    policy = replace(OWN, replaces_nova=True)
+    policy = replace(OWN, takes_over=True)
     said = said_by(says(ONE, root(8)))
     before = reconcile(there(root(8, A)), Ledger({ROOT: held}), said, policy).before
-    assert before.claims == {ROOT: {**held, NOVA_COMPUTE: claim("VCPU")}}
+    assert before.claims == {ROOT: {**held, REPLACED: claim("VCPU")}}
 
 
 @pytest.mark.parametrize("held_before", [NONE, claim(traits=B)])
@@ -457,11 +457,11 @@ def test_a_class_of_a_silent_source_is_not_taken_by_another_source() -> None:
 
 def test_a_class_that_a_driver_reports_is_nova_computes_no_more() -> None:
     """Or it would go once the driver leaves it out for another one to report."""
-    ledger = kept(HOST, (NOVA_COMPUTE, ROOT, claim("VCPU FPGA")))
+    ledger = kept(HOST, (REPLACED, ROOT, claim("VCPU FPGA")))
     observed = there(Provider(ROOT, "host", None, {**root(8).inventory, **fpga(2)}))
     answer = Answer(ONE, {ROOT: Reported(claim("VCPU", provider=True), root(8))})
     reconciled = reconcile(observed, ledger, said_by(answer, unanswered=[TWO]), OWN)
-    assert reconciled.ledger.claims_of(ROOT, NOVA_COMPUTE) == claim("FPGA")
+    assert reconciled.ledger.claims_of(ROOT, REPLACED) == claim("FPGA")
 
 
 @pytest.mark.parametrize(("driver", "ours"), [("", True), ("one", True), ("three", False)])
@@ -555,7 +555,7 @@ def test_a_class_of_a_silent_driver_is_taken_by_one_before_it_in_order(
 
 
 def test_what_nova_compute_had_stays_where_no_driver_sets_the_inventory() -> None:
-    ledger = kept(HOST, (NOVA_COMPUTE, ROOT, claim("VCPU")))
+    ledger = kept(HOST, (REPLACED, ROOT, claim("VCPU")))
     said = said_by(Answer(ONE, {ROOT: Reported(claim(provider=True), root())}))
     assert reconcile(there(root(8)), ledger, said, OWN).desired.providers[ROOT] == root(8)
 

@@ -191,16 +191,16 @@ def test_who_is_silent_holds_nobody_up(world: tuple[Snapshot, Ledger, Answers]) 
 @few
 @given(asked, st.booleans())
 def test_without_a_ledger_nothing_that_drivers_left_unsaid_goes(
-    world: tuple[Snapshot, Ledger, Answers], replaces_nova: bool
+    world: tuple[Snapshot, Ledger, Answers], takes_over: bool
 ) -> None:
     observed, _, said = world
-    reconciled = reconcile(observed, Ledger(), said, replace(POLICY, replaces_nova=replaces_nova))
+    reconciled = reconcile(observed, Ledger(), said, replace(POLICY, takes_over=takes_over))
     spoken = frozenset[str]().union(*(one.sets_inventory for one in said.in_order))
     for uuid, before in observed.providers.items():
         after = reconciled.desired.get(uuid)
         assert after is not None
         assert before.traits <= after.traits and before.aggregates <= after.aggregates
-        if not replaces_nova or uuid not in spoken:
+        if not takes_over or uuid not in spoken:
             assert before.inventory.keys() <= after.inventory.keys()
 
 

@@ -170,9 +170,9 @@ def test_what_was_never_seen_on_an_attached_root_is_tried_again() -> None:
     assert not reconciled.problems
 
 
-@pytest.mark.parametrize("replaces_nova", [True, False])
-def test_without_a_ledger_a_device_of_nobodys_stays(replaces_nova: bool) -> None:
-    policy = replace(OWN, replaces_nova=replaces_nova)
+@pytest.mark.parametrize("takes_over", [True, False])
+def test_without_a_ledger_a_device_of_nobodys_stays(takes_over: bool) -> None:
+    policy = replace(OWN, takes_over=takes_over)
     reconciled = reconcile(FULL, Ledger(), said_by(says(ONE, root())), policy)
     assert reconciled.desired is FULL
 
