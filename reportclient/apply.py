@@ -299,14 +299,14 @@ def refuse_if_shared(
 
     What is below it is looked for: the view of another tree lacks that.
 
-    :raises Shared: hosts other than those in ``tree`` (UUIDs) use it.
+    :raises Shared: hosts that are not in ``tree`` (UUIDs) are in its aggregates.
     :raises Kept: it has to stay.
     """
     if provider is None or not provider.shares:
         return
     if others := other_hosts(provider.aggregates, tree, api):
-        text = f"kept: used by {first_few(others)} too; removed with the last host that uses it"
-        raise Shared(text)
+        text = "kept for other hosts in its aggregates: {}; removed with the last of them"
+        raise Shared(text.format(first_few(others)))
     if not kept:
         uuid = provider.uuid
         below = [each["name"] for each in members_of(uuid, api) if each["uuid"] != uuid]

@@ -115,7 +115,7 @@ class InUse(PlacementError):
 
 
 class Shared(InUse):
-    """Not sent: other hosts use the sharing provider.  Next: removed with the last host's use."""
+    """Not sent: other hosts are in the sharing provider's aggregates, and may use it."""
 
 
 class Kept(InUse):

@@ -174,14 +174,13 @@ def of_write(key: str, err: BaseException, names: Mapping[str, str], node: str) 
 def of_drain(
     key: str, err: BaseException, names: Mapping[str, str], since: float | None
 ) -> Condition:
-    """Return the condition that guests use what is to be removed."""
-    step = ends_drain(key)
-    if isinstance(err, Shared):
-        step = (
-            f"it is removed with the last host that uses it; its consumers: computectl tree {key}"
-        )
+    """Return the condition that guests, or other hosts, may use what is to be removed."""
+    step, severity = ends_drain(key), Severity.INFO
+    if isinstance(err, Shared):  # which of the hosts in its aggregates use it nobody can tell
+        step = f"once no host uses it: openstack resource provider delete {key}"
+        severity = Severity.WARNING
     text, subject = error_text(err), names.get(key, key)
-    return Condition(text, step, subject, Severity.INFO, WRITE, key, since)
+    return Condition(text, step, subject, severity, WRITE, key, since)
 
 
 def ends_drain(provider: str) -> str:

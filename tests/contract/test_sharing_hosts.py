@@ -83,7 +83,8 @@ def test_a_storage_that_one_host_unmounts_stays_as_it_is_for_the_others(
     first.mounts()
     report = first.period()
     assert report.ok, report.texts()
-    assert "pool-1: kept: used by h2 too; removed with the last host that uses it" in report.texts()
+    text = "pool-1: kept for other hosts in its aggregates: h2; removed with the last of them"
+    assert text in report.texts(Severity.WARNING)
     assert pool(any_placement) == before
     assert not second.period().done
 
@@ -119,6 +120,21 @@ def test_a_second_storage_beside_it_is_no_host_that_uses_it(any_placement) -> No
     assert not there(any_placement, SECOND), "though another one shares"
 
 
+def test_a_storage_that_another_one_replaces_in_its_aggregate_waits_for_an_operator(
+    any_placement, hosts
+) -> None:
+    for host in hosts:
+        host.mounts(SECOND)
+    for _ in range(3):
+        conditions = [each for host in hosts for each in host.period(2 * VERIFY).conditions]
+        assert [each.severity for each in conditions] == [Severity.WARNING] * 2
+        assert all(f"resource provider delete {POOL}" in each.next_step for each in conditions)
+    any_placement.stranger.delete_provider(POOL)
+    for host in hosts:
+        assert not host.period(2 * VERIFY).texts()
+    assert not there(any_placement, POOL)
+
+
 def test_a_storage_with_a_strangers_provider_below_it_is_drained(any_placement) -> None:
     host = Host(any_placement, NODE, ROOT, POOL)
     host.period()
@@ -152,7 +168,7 @@ def test_a_client_that_removes_it_keeps_it_for_the_other_hosts(any_placement, ho
     tree = client.tree(ROOT)
     tree.remove(POOL)
     result = client.update(tree)
-    assert "used by h2 too" in str(result.waiting[POOL]) and not result.draining
+    assert "in its aggregates: h2" in str(result.waiting[POOL]) and not result.draining
     assert there(any_placement, POOL)
 
 
