@@ -7,9 +7,9 @@ what becomes of each; what it does not say:
 - Exclusive are a provider (its name, its parent) and a class: of several owners the first in order
   decides, and the others are problems (``_place``, ``_inventory``).  Traits and aggregates are
   shared.
-- A provider stays while an owner that has not answered claims anything of it.  One that leaves
-  loses its capacity first, and goes in the next period, unless others have put something on it or
-  below it: then it stays without what is ours (``_leaving``, ``_while_below``).
+- A provider stays while an owner that has not answered claims anything of it.  One that is only
+  not found loses its capacity first, and goes in the next period.  While others have something on
+  it or below it, one that leaves stays without what is ours (``_leaving``, ``_while_below``).
 - A claim is in the ledger until Placement no longer has it (``_next_rows``).  Without a ledger
   nothing is released, but for the claims that
   :func:`agent.ownership.policy.with_unrecorded_claims` adds.
