@@ -149,7 +149,9 @@ class StatusChange:
         require_host(self.host)
         flag("disabled", self.disabled)
         versions(self.expected_version, self.new_version)
-        object.__setattr__(self, "reason", reason(disabled=self.disabled, reason=self.reason))
+        by_host = self.new_version is not None
+        text = reason(disabled=self.disabled, reason=self.reason, by_host=by_host)
+        object.__setattr__(self, "reason", text)
 
 
 def flag(name: str, value: object) -> None:
@@ -177,11 +179,13 @@ def page(after: object, limit: object) -> None:
     _require(valid, "limit", limit, "a number from 1 on")
 
 
-def reason(*, disabled: bool, reason: object) -> str | None:
+def reason(*, disabled: bool, reason: object, by_host: bool = False) -> str | None:
     """Return the reason as it is stored: one line, without control characters.
 
-    :raises ReasonRefused: it is empty, longer than 255 characters, comes with an enabled
-        host, or has what no database takes as text: NUL, or bytes that were no UTF-8.
+    :param by_host: whether it is for a host's own change, not for an operator's.
+    :raises ReasonRefused: it is empty, longer than 255 characters, comes with an enabled host,
+        begins with ``AUTO`` though an operator gives it, or has what no database takes as text:
+        NUL, or bytes that were no UTF-8.
     """
     if reason is None:
         return None
@@ -192,6 +196,9 @@ def reason(*, disabled: bool, reason: object) -> str | None:
         raise ReasonRefused("the reason is empty: give one, or leave it out")
     if not disabled:
         raise ReasonRefused("an enabled host has no reason: leave it out, or disable the host")
+    if text.startswith(AUTO) and not by_host:
+        what = f"the reason begins with {AUTO.strip()}, as those of agents"
+        raise ReasonRefused(f"{what}, which enable such a host again: give it without that")
     if len(text) > LONGEST:
         raise ReasonRefused(f"the reason has {len(text)} characters; at most {LONGEST} are allowed")
     return text

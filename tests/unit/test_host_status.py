@@ -116,7 +116,7 @@ class FakeRegistry:
         self.record = replace(
             self.record,
             disabled=disabled,
-            disabled_reason=checks.reason(disabled=disabled, reason=reason),
+            disabled_reason=checks.reason(disabled=disabled, reason=reason, by_host=True),
             version=self.record.version + 1,
         )
         return self.record

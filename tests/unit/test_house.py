@@ -17,7 +17,7 @@ LINES = {
     "agent/ownership": 1_452,
     "agent/period": 1_180,
     "agent/provider_config": 500,
-    "agent/registry": 560,
+    "agent/registry": 567,
     "agent/reporting": 1_198,
     "agent/state": 676,
     "agent/switching": 1_167,

@@ -133,7 +133,10 @@ def test_without_a_message_bus_nobody_is_called_whatever_the_agent_reports(
 
 @pytest.mark.parametrize(
     ("host", "reason", "error"),
-    [("nobody", None, UnknownHost), ("host1", "x" * 300, ReasonRefused)],
+    [
+        ("nobody", None, UnknownHost),
+        *(("host1", text, ReasonRefused) for text in ("x" * 300, "AUTO: libvirt is lost")),
+    ],
 )
 def test_nobody_is_called_when_the_record_can_not_be_changed(
     host: str, reason: str | None, error: type[Exception]

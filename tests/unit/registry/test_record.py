@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from agent import errors
 from agent.errors import ReasonRefused
 from agent.registry import checks, wire
+from agent.registry.checks import StatusChange
 from agent.registry.record import is_alive, rivals
 from agent.switching.heartbeat import agent_address
 from compute_registry.observed_service import renamed_hosts
@@ -112,6 +113,15 @@ def test_a_reason_is_trimmed_and_kept_in_one_line_that_no_terminal_obeys() -> No
 def test_a_reason_too_long_out_of_place_or_no_text_is_refused(disabled: bool, reason: str) -> None:
     with pytest.raises(ReasonRefused):
         checks.reason(disabled=disabled, reason=reason)
+
+
+def test_an_operators_reason_is_none_that_an_agent_takes_for_its_own() -> None:
+    own = StatusChange("h", disabled=True, reason="AUTO: x", expected_version=1, new_version=2)
+    assert own.reason == "AUTO: x"
+    for text in ("AUTO: x", " AUTO:\tx"):
+        with pytest.raises(ReasonRefused, match="begins with AUTO:, as those of agents"):
+            StatusChange("h", disabled=True, reason=text)
+    assert StatusChange("h", disabled=True, reason="AUTO").reason == "AUTO"
 
 
 @given(

@@ -141,7 +141,10 @@ def test_one_call_changes_status_reason_and_forced_down() -> None:
         *({}, [], b"{", b""),
         *({"status": status} for status in ("off", None)),
         *({"forced_down": value} for value in ("maybe", 1, None, [], {"on": True})),
-        *({"status": "disabled", "disabled_reason": text} for text in ("", None, "x" * 256)),
+        *(
+            {"status": "disabled", "disabled_reason": text}
+            for text in ("", None, "x" * 256, "AUTO: x")
+        ),
         {"disabled_reason": "why"},
         {"status": "enabled", "disabled_reason": "why"},
         {"status": "enabled", "disabled_reason": "why", "forced_down": True},
