@@ -115,8 +115,14 @@ def parse(conf: cfg.ConfigOpts, args: Sequence[str], *, prog: str) -> None:
     try:
         with redirect_stderr(printed):
             conf(list(args), project=PROJECT, prog=prog, version=version())
+        for directory in conf.config_dirs or conf.config_dir or ():
+            list(Path(directory).expanduser().iterdir())  # for oslo.config it would be empty
     except cfg.ConfigFilesNotFoundError as err:
         raise ConfigError(f"no such configuration file: {', '.join(err.config_files)}") from err
+    except (cfg.ConfigFilesPermissionDeniedError, PermissionError) as err:
+        paths = ", ".join([err.filename] if isinstance(err, OSError) else err.config_files)
+        step = f"run it as root, or as the user of {prog}, who has to be able to read it"
+        raise ConfigError(f"no permission to read {paths}: {step}") from err
     except cfg.Error as err:
         text = where_read(" ".join(str(err).split()))
         text = _PARSED_LINE.sub(r"\1", text)
@@ -124,7 +130,8 @@ def parse(conf: cfg.ConfigOpts, args: Sequence[str], *, prog: str) -> None:
     except OSError as err:
         raise ConfigError(f"{err.filename}: {err.strerror}" if err.filename else str(err)) from err
     except UnicodeDecodeError as err:
-        raise ConfigError(f"a configuration file is not UTF-8 text: {err}") from err
+        files = (each for each in _given(args, prog) if err.object in each.read_bytes())
+        raise ConfigError(located(f"the file is not UTF-8 text: {err}", files)) from err
     except SystemExit as end:
         if end.code != 1:
             sys.stderr.write(printed.getvalue())
@@ -166,7 +173,7 @@ def located(text: str, files: Iterable[Path]) -> str:
                 continue
             option = re.escape(match["option"].replace("-", "_"))
             begins = rf"(?:^|option |, |\[{re.escape(group)}\] ){option}\b"
-            in_group = f"[{group}]" in named or not re.search(r"\[\w+\]", named)
+            in_group = f"[{group}]" in named or not re.search(r"\[\w+\]( \w|$)", named)
             if in_group and re.search(begins, named):
                 places.append(f"{path}:{number}")
     if not files or any(re.search(rf"{re.escape(str(path))}:\d", text) for path in files):

@@ -8,6 +8,7 @@ from oslo_config import cfg, types
 
 from drivers.errors import DriverError
 from drivers.inventory import DISK_GB, MEMORY_MB, VCPU, InventoryPolicy, Ratio, cpu_set
+from reportclient.model import MAX_RATIO
 
 _RATIO_HELP = (
     "How much of {what} may be allocated for each {unit} that the host has. If it is not set"
@@ -169,10 +170,12 @@ def inventory_policy(conf: Any) -> InventoryPolicy:
 
 
 def _ratio(conf: Any, name: str) -> Ratio:
-    initial = conf[f"initial_{name}_allocation_ratio"]
-    if not initial:
-        raise ValueError(f"[DEFAULT] initial_{name}_allocation_ratio has to be above 0")
-    return Ratio(conf[f"{name}_allocation_ratio"], initial)
+    ratio, initial = conf[f"{name}_allocation_ratio"], conf[f"initial_{name}_allocation_ratio"]
+    if not 0 < initial <= MAX_RATIO:
+        raise ValueError(f"[DEFAULT] initial_{name}_allocation_ratio has to be above 0 and finite")
+    if not 0 <= (ratio or 0) <= MAX_RATIO:  # oslo.config takes nan and inf, whatever the bounds
+        raise ValueError(f"[DEFAULT] {name}_allocation_ratio has to be a finite number")
+    return Ratio(ratio, initial)
 
 
 def _cpus(conf: Any, name: str) -> frozenset[int] | None:

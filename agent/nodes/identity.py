@@ -53,7 +53,8 @@ def refuse_unreadable(state_path: Path) -> None:
     for path in (state_path, state_path / FILE_NAME, *state_path.glob("*.json")):
         mode = os.R_OK | os.X_OK if path is state_path else os.R_OK
         if path.exists() and not os.access(path, mode, effective_ids=True):
-            err = PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+            why = errno.EACCES if path.is_dir() or path is not state_path else errno.ENOTDIR
+            err = OSError(why, os.strerror(why), str(path))
             raise IdentityError(f"{path}: {files.describe_error(err)}")
 
 
@@ -120,6 +121,7 @@ def replace_compute_id(state_path: Path, value: str) -> None:
     """
     path, document = state_path / FILE_NAME, Document(state_path / NODES)
     try:
+        state_path.mkdir(parents=True, exist_ok=True)
         table = _load_table(document)
         if table is not None:
             document.save({"own": value, "nodes": _moved(*table, value)})

@@ -1,10 +1,14 @@
 """What is read from a configuration, and what is refused with the place to mend."""
 
+import os
 import re
 import subprocess
 import sysconfig
+from collections.abc import Iterator
+from contextlib import contextmanager
 from operator import attrgetter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -101,6 +105,7 @@ def test_arguments_win_over_the_file(tmp_path: Path) -> None:
         ("[compute]\nowner_trait = HW_CPU_X86_AVX\n", "owner_trait"),
         ("[compute]\nowner_trait = CUSTOM_A, HW_CPU_X86_AVX\n", "owner_trait"),
         ("[compute]\nowner_trait =\n", "owner_trait is empty: name a trait"),
+        ("[compute]\nowner_trait = x\n", r"agent\.conf:2: .* owner_trait is not valid"),
         ("[compute]\nreshape_when_running = perhaps\n", "reshape_when_running"),
         ("[compute]\nroot_provider = theirs\n", "root_provider"),
         (
@@ -124,6 +129,36 @@ def test_a_file_that_is_missing_is_named_with_the_next_step() -> None:
         config.load_config(["--config-file", file])
     with pytest.raises(config.ConfigError, match=f"{words}; correct it, or give another file"):
         registry_config.load_config(["--config-file", file])
+
+
+@contextmanager
+def not_as_root() -> Iterator[None]:
+    us = os.geteuid()
+    os.seteuid(us or 65534)
+    try:
+        yield
+    finally:
+        os.seteuid(us)
+
+
+@pytest.mark.parametrize("of", ["file", "directory", "file of a directory"])
+def test_what_this_user_may_not_read_is_named_with_who_may(of: str) -> None:
+    with TemporaryDirectory() as name:  # pytest's own are for one user
+        directory = Path(name, "d")
+        path = directory / "agent.conf"
+        directory.mkdir()
+        path.write_text("[DEFAULT]\nhost = a\n")
+        directory.parent.chmod(0o755)
+        refused = directory if of == "directory" else path
+        refused.chmod(0)
+        words = ["--config-file", str(path)] if of == "file" else ["--config-dir", str(directory)]
+        with not_as_root():
+            for who, load in {"agent": config, "registry": registry_config}.items():
+                with pytest.raises(config.ConfigError) as caught:
+                    load.load_config(words)
+                step = f"run it as root, or as the user of compute-{who}"
+                assert str(caught.value).startswith(f"no permission to read {refused}: {step}")
+        refused.chmod(0o755)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +219,7 @@ def test_so_does_one_in_a_password(tmp_path: Path) -> None:
     ("data", "said"),
     [
         (b"[DEFAULT]\nno value here\n", r"agent\.conf:2"),
-        (b"[DEFAULT]\nhost = caf\xe9\n", "a configuration file is not UTF-8 text"),
+        (b"[DEFAULT]\nhost = caf\xe9\n", r"agent\.conf: the file is not UTF-8 text"),
     ],
 )
 def test_a_file_that_can_not_be_parsed_is_refused(tmp_path: Path, data: bytes, said: str) -> None:

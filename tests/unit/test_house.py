@@ -10,10 +10,10 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 WHOLE = ("computectl", "compute_registry", "driverkit", "reportclient")
 """Packages that are one room; of the others each folder is one."""
 LINES = {
-    "agent": 2_030,
+    "agent": 2_037,
     "agent/bus": 988,
     "agent/metrics": 478,
-    "agent/nodes": 851,
+    "agent/nodes": 853,
     "agent/ownership": 1_452,
     "agent/period": 1_180,
     "agent/provider_config": 500,
@@ -24,14 +24,14 @@ LINES = {
     "compute_registry": 3_465,
     "computectl": 5_082,
     "driverkit": 1_892,
-    "drivers": 2_376,
-    "drivers/libvirt": 5_555,
-    "reportclient": 7_316,
+    "drivers": 2_379,
+    "drivers/libvirt": 5_424,
+    "reportclient": 7_343,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30
 """So many lines fewer are not yet a lower number."""
-QUIET, CHANGED = "16 files and 80 functions", "28 files and 184 functions"
+QUIET, CHANGED = "16 files and 80 functions", "28 files and 183 functions"
 """What a quiet period passes, and one with one changed inventory."""
 SWITCH = "12 files and 41 functions"
 """What disabling a root passes whose view is certain."""

@@ -180,6 +180,11 @@ def test_who_adopts_is_believed_by_both_files(tmp_path: Path) -> None:
     assert NodeTable.in_directory(tmp_path).uuids(["a", "b"], OWN, {}) == {"a": OWN, "b": other}
 
 
+def test_a_provider_is_adopted_before_the_agents_first_start(tmp_path: Path) -> None:
+    replace_compute_id(tmp_path / "lib" / "state", OWN)
+    assert compute_id(tmp_path / "lib" / "state") == OWN
+
+
 def test_a_damaged_table_makes_no_new_host(tmp_path: Path) -> None:
     reported(tmp_path)
     (tmp_path / FILE_NAME).unlink()

@@ -21,7 +21,7 @@ def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
     path = tmp_path / "r.conf"
     path.write_bytes(b"[registry]\nrest_bind = caf\xe9\n")
     for file, said in (
-        (path, "a configuration file is not UTF-8 text"),
+        (path, f"^{path}: the file is not UTF-8 text"),
         (tmp_path, f"^{tmp_path}: Is a dir"),
         ("/no/such/file", "/no/such/file"),
     ):

@@ -68,6 +68,12 @@ def test_state_that_this_user_may_not_read_ends_the_start(of_the_service, name):
     assert exit_code(told.value) == 2
 
 
+def test_a_state_path_that_is_a_file_is_called_no_directory(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(IdentityError, match=f"{tmp_path}/file: Not a directory"):
+        refuse_unreadable(tmp_path / "file")
+
+
 def test_what_root_makes_in_the_services_directory_is_the_services(of_the_service):
     files.replace(of_the_service / "file", b"x")
     owners = {path.name: path.stat().st_uid for path in of_the_service.iterdir()}
