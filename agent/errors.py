@@ -73,7 +73,3 @@ class RegistryUnavailable(RegistryError):
 
 class SignatureRefused(RegistryError):
     """The registry did not accept the call's signature.  Next: the operator corrects the keys."""
-
-
-class RecordUnusable(RegistryError):
-    """The document of this host's record can't be read or written.  Next: the operator."""

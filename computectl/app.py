@@ -21,7 +21,14 @@ from cliff.app import App
 from cliff.commandmanager import CommandManager
 
 from agent import version
-from computectl.shared.errors import CommandError, argument_error, meant, unknown_option_error
+from computectl.shared.errors import (
+    AGAIN,
+    PROBLEMS,
+    CommandError,
+    argument_error,
+    meant,
+    unknown_option_error,
+)
 from computectl.shared.screen import Screen, Terminal, folded
 
 NAME = "computectl"
@@ -176,10 +183,18 @@ def _summary(command: str) -> str:
 
 def main(args: Sequence[str] | None = None) -> None:
     """The console script."""
-    code = ComputeCtl().run(list(sys.argv[1:] if args is None else args))
+    null = os.open(os.devnull, os.O_WRONLY)
+    for name in ("stdout", "stderr"):  # None if they were closed
+        setattr(sys, name, getattr(sys, name) or os.fdopen(null, "w", closefd=False))
+    app = ComputeCtl()
+    try:
+        code = app.run(list(sys.argv[1:] if args is None else args))
+    except SystemExit as end:  # of --help, --version and wrong arguments
+        code = int(end.code or 0)
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader closed the pipe; without this Python reports an error at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as err:
+        if not (code or isinstance(err, BrokenPipeError)):  # whose reader has closed the pipe
+            code = app.print_failure(CommandError(f"the output: {err.strerror}", AGAIN, PROBLEMS))
+        os.dup2(null, sys.stdout.fileno())  # else Python reports an error at exit
     sys.exit(code)

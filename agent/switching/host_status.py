@@ -19,7 +19,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from agent.errors import RecordUnusable
 from agent.loop import Loop
 from agent.registry.checks import StatusChange
 from agent.registry.record import ServiceRecord
@@ -77,7 +76,7 @@ def saved_status(document: Document) -> ServiceStatus:
 def change_saved_status(state_path: Path, change: StatusChange) -> None:
     """Disable or enable a host without a registry; its agent follows, or starts with that.
 
-    :raises RecordUnusable: the document can't be read or written.
+    :raises agent.state.document.Unusable: the document can't be read or written.
     """
     document = status_document(state_path)
     try:
@@ -85,11 +84,9 @@ def change_saved_status(state_path: Path, change: StatusChange) -> None:
             version = saved_status(document).record_version
             status = ServiceStatus(change.disabled, change.reason, version, acknowledged=False)
             document.save(asdict(with_next_version(status)))
-    except Unusable as err:
-        raise RecordUnusable(str(err)) from err
     except OSError as err:
         why = files.describe_error(err)
-        raise RecordUnusable(f"{document.path} can't be written: {why}") from err
+        raise Unusable(f"{document.path} can't be written: {why}") from err
 
 
 def _parsed(fields: Mapping[str, Any]) -> ServiceStatus:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from agent.errors import RegistryError
 from agent.registry.record import ServiceRecord
 from agent.reporting.condition import Condition, Severity, with_agents_step
+from agent.state.document import Unusable
 from compute_registry.observed_service import DIFFERING, ObservedService
 from computectl.shared.screen import counted
 from reportclient.errors import NotFound, PlacementError
@@ -60,10 +61,10 @@ class Audit:
 
     @contextmanager
     def recording_failures(self, *checks: str) -> Iterator[None]:
-        """Note an error of Placement or the registry as the reason why ``checks`` were not made."""
+        """Note an error of Placement or of the records as why ``checks`` were not made."""
         try:
             yield
-        except (PlacementError, RegistryError) as err:
+        except (PlacementError, RegistryError, Unusable) as err:
             for check in checks:
                 self.unknown.setdefault(check, with_agents_step(err))
 

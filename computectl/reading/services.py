@@ -12,13 +12,12 @@ from typing import Any
 
 from agent.bus.caller import Caller
 from agent.bus.signing import Operator
-from agent.errors import InputRefused, RecordUnusable, StillUp, UnknownHost
+from agent.errors import InputRefused, StillUp, UnknownHost
 from agent.registry.checks import HeartbeatMessage, StatusChange, degraded_text
 from agent.registry.record import Records, Registry, ServiceRecord, rivals
 from agent.reporting.condition import with_agents_step
 from agent.reporting.status import FILE_NAME, SERVING
 from agent.state import files
-from agent.state.document import Unusable
 from agent.switching.heartbeat import agent_address
 from agent.switching.host_status import (
     VERSION_6,
@@ -62,7 +61,7 @@ class OwnService:
         """Return the record.
 
         :raises UnknownHost: it is another host.
-        :raises RecordUnusable: ``service.json`` can't be read.
+        :raises agent.state.document.Unusable: ``service.json`` can't be read.
         :raises CommandError: no agent has run here.
         """
         settings = self.session.settings
@@ -70,10 +69,7 @@ class OwnService:
             raise UnknownHost(f"no service has the host name {host}")
         agent, document = observed_status(self.session), status_document(settings.state_path)
         written, service = agent.written, agent.written.service
-        try:
-            status = saved_status(document)
-        except Unusable as err:
-            raise RecordUnusable(str(err)) from err
+        status = saved_status(document)
         return ServiceRecord(
             1,
             self.session.compute_id() or "",
@@ -93,7 +89,7 @@ class OwnService:
         )
 
     def set_status(self, change: StatusChange) -> ServiceRecord:
-        """Save the status.  :raises RecordUnusable: that is not possible."""
+        """Save the status.  :raises agent.state.document.Unusable: that is not possible."""
         change_saved_status(self.session.settings.state_path, change)
         return self.get_service(change.host)
 

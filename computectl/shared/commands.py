@@ -16,9 +16,10 @@ from agent import errors as registry
 from agent.config import ConfigError
 from agent.nodes.identity import IdentityError, IdentityNotReady
 from agent.reporting.condition import Condition, Severity
+from agent.state.document import Damaged, Unusable
 from computectl.app import ComputeCtl
 from computectl.shared.command_session import Session
-from computectl.shared.errors import PROBLEMS, UNUSABLE, CommandError
+from computectl.shared.errors import AGAIN, PROBLEMS, REPLACED, UNUSABLE, CommandError
 from computectl.shared.screen import Screen, Terminal, folded
 from drivers.errors import DriverError
 from reportclient import errors as placement
@@ -63,11 +64,8 @@ _NEXT_STEPS: Sequence[tuple[type[Exception], str, int]] = (
     (registry.StillUp, "nothing was deleted", UNUSABLE),
     (registry.Attached, "its agent follows nova-compute", UNUSABLE),
     (registry.HostTaken, "give one of the two agents another [DEFAULT] host", UNUSABLE),
-    (
-        registry.RecordUnusable,
-        "run it as the user of compute-agent, which replaces a damaged file",
-        PROBLEMS,
-    ),
+    (Damaged, REPLACED, PROBLEMS),
+    (Unusable, AGAIN, PROBLEMS),
     (registry.SignatureRefused, "see master_key and host_key of [registry] in {files}", UNUSABLE),
     (
         registry.RegistryUnavailable,
@@ -89,6 +87,8 @@ def as_command_error(err: Exception, files: str) -> CommandError:
     for kind, step, code in _NEXT_STEPS:
         if isinstance(err, kind):
             return CommandError(str(err), step.format(files=files), code)
+    if isinstance(err, OSError) and err.strerror:
+        return CommandError(f"{err.filename or 'the output'}: {err.strerror}", AGAIN, PROBLEMS)
     step = "internal error: please report the output of --debug"
     return CommandError(f"{type(err).__name__}: {err}", step, PROBLEMS)
 

@@ -9,6 +9,9 @@ from reportclient.plain_text import plain
 PROBLEMS, UNUSABLE, CHANGES = 1, 2, 3
 """Exit codes: problems, unusable input, and changes with ``plan --exit-code``."""
 
+AGAIN = "correct this, and run the command again"
+REPLACED = "start or restart compute-agent, which replaces it"
+
 
 class CommandError(Exception):
     """An error of a command; ``next_step`` is for the operator, ``code`` the exit code."""

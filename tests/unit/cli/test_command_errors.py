@@ -1,18 +1,22 @@
 """Every error: one line, a next step, and the right exit code."""
 
 import re
+import sys
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from agent.config import ConfigError
-from agent.errors import RecordUnusable, RegistryUnavailable, SignatureRefused
+from agent.errors import RegistryUnavailable, SignatureRefused
 from agent.nodes.identity import IdentityError, IdentityNotReady
-from computectl.app import ComputeCtl
+from agent.state.document import Damaged, Unusable
+from computectl.app import ComputeCtl, main
 from computectl.shared.commands import as_command_error
 from computectl.shared.errors import PROBLEMS, UNUSABLE, CommandError
 from drivers.errors import DriverNotFound
 from reportclient import errors
+from tests.registries import reported
 
 
 @pytest.mark.parametrize(
@@ -29,7 +33,8 @@ from reportclient import errors
         (errors.Rejected("400"), PROBLEMS, "nothing was changed"),
         (RuntimeError("a\nb"), PROBLEMS, "please report"),
         (CommandError("this", "do that", 1), PROBLEMS, "do that"),
-        (RecordUnusable("a.json can't be read"), PROBLEMS, "the user of compute-agent"),
+        (Damaged("a.json is damaged"), PROBLEMS, "start or restart compute-agent"),
+        (Unusable("a.json: Read-only file system"), PROBLEMS, "correct this, and run the command"),
         (RegistryUnavailable("no answer"), PROBLEMS, "is compute-registry up"),
         (
             SignatureRefused("heartbeat is not signed"),
@@ -46,6 +51,28 @@ def test_an_error_is_one_line_with_a_next_step(err: Exception, code: int, hint: 
     what, _, step = text.partition("; ")
     assert hint in step
     assert " ".join(str(err).split()).partition(";")[0] in what
+
+
+@pytest.mark.parametrize("words", ["status", "--help", "--version"])
+def test_a_full_disk_under_the_output_is_one_line(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    config = tmp_path / "agent.conf"
+    config.write_text(f"[DEFAULT]\nstate_path = {tmp_path}\n")
+    reported(tmp_path)
+    monkeypatch.setattr(sys, "stdout", Path("/dev/full").open("w"))
+    with pytest.raises(SystemExit) as ended:
+        main(["--config-file", str(config), words])
+    assert ended.value.code == PROBLEMS
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("computectl: the output: No space left on device; correct this")
+
+
+def test_a_closed_output_is_no_error(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    assert (ended.value.code, capsys.readouterr().err) == (0, "")
 
 
 @pytest.mark.parametrize(

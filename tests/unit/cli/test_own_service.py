@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.errors import InputRefused, RecordUnusable, StillUp, UnknownHost
+from agent.errors import InputRefused, StillUp, UnknownHost
 from agent.loop import Loop
 from agent.registry.checks import StatusChange
-from agent.state.document import Document
+from agent.state.document import Document, Unusable
 from agent.switching import host_status as module
 from agent.switching.host_status import HostStatus, saved_status, status_document
 from agent.switching.machine import Event
@@ -54,7 +54,7 @@ def ended(state: Path) -> None:
 def test_a_host_on_which_no_agent_ran_has_no_service(service: OwnService, tmp_path: Path) -> None:
     with pytest.raises(CommandError, match=r"no .*status\.json"):
         service.list_services()
-    with pytest.raises(RecordUnusable, match="No such file"):
+    with pytest.raises(Unusable, match="No such file"):
         service.set_status(DISABLE)
     assert [path.name for path in tmp_path.iterdir()] == ["agent.conf"]
 
@@ -145,7 +145,7 @@ def test_a_status_that_cant_be_used_is_left_to_the_agent(
         path.write_bytes(b"{")
     data = path.read_bytes()
     for call in (service.list_services, lambda: service.set_status(DISABLE)):
-        with pytest.raises(RecordUnusable, match="a later compute-agent" if later else "damaged"):
+        with pytest.raises(Unusable, match="a later compute-agent" if later else "damaged"):
             call()
     assert path.read_bytes() == data
 
@@ -158,7 +158,7 @@ def test_a_change_waits_for_another_and_not_for_ever(
     monkeypatch.setattr(module, "LOCKED_WITHIN", 0.0)
     with status_document(tmp_path).path.open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(RecordUnusable, match=r"service\.json.*is locked by another process"):
+        with pytest.raises(Unusable, match=r"service\.json.*is locked by another process"):
             service.set_status(StatusChange("host1", disabled=False))
     assert not service.set_status(StatusChange("host1", disabled=False)).disabled
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from agent.errors import RecordUnusable
 from agent.nodes.identity import IdentityError, NodeTable, compute_id
 from agent.registry.checks import StatusChange
 from agent.reporting.status import StatusFile
@@ -39,7 +38,7 @@ def status(state: Path) -> None:
 
 
 def standing(state: Path) -> None:
-    with suppress(RecordUnusable):
+    with suppress(Unusable):
         change_saved_status(state, StatusChange("host1", disabled=True))
     document = status_document(state)
     try:
