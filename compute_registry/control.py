@@ -92,13 +92,15 @@ class Control:
             self._call(record, caller)
         return record
 
-    def delete(self, host: str, caller: Caller) -> None:
-        """Delete the record that a host has now, and none that is created later.
+    def delete(self, host: str, caller: Caller) -> ServiceRecord:
+        """Delete the record that a host has now, and none that is created later; return it.
 
         :raises RegistryError: it could not be deleted.
         """
-        self.registry.delete(host, uuid=self.registry.get_service(host).uuid)
+        record = self.registry.get_service(host)
+        self.registry.delete(host, uuid=record.uuid)
         log_deleted(host, caller)
+        return record
 
     def _change(self, host: str, change: Callable[[ServiceRecord], ServiceRecord]) -> ServiceRecord:
         """Read a record and have ``change`` change it; return its result.

@@ -182,7 +182,14 @@ class ObservedService:
         # An agent disables its host itself when the hypervisor is lost: nobody intended that.
         intended = record.forced_down or (record.disabled and not record.is_auto)
         severity = Severity.WARNING if intended else Severity.ERROR
-        step = f"start compute-agent on that host; {self._give_up}"
+        force = "" if record.forced_down else f"computectl service force-down {host}, "
+        retire = f"computectl retire {host}"
+        if record.attached:
+            retire = "delete its compute service in Nova"
+        steps = f"{force}{retire}, computectl service delete {host}"
+        step = f"start compute-agent on that host; if it died for good: {steps}"
+        if self.silence == "ended":  # on this host, which has no registry
+            step = "start compute-agent; to take this host out of Placement: computectl retire"
         return Condition(f"{text} ({self.status}{forced})", step, host, severity, DOWN)
 
     def _of_the_agent(self) -> Iterator[Condition]:
@@ -208,7 +215,7 @@ class ObservedService:
             if len(record.roots) > 1:
                 number = f"{len(absent)} of its {len(record.roots)} root providers"
                 text = f"{number} are not in Placement as compute nodes: {first_few(absent)}"
-            step = f"run computectl status on the host to see why; {self._give_up}"
+            step = "run computectl status on the host to see why"
             if self.namesake:
                 adopt = f"if that is this host: computectl adopt {host} on it"
                 step = f"{host} is there as {self.namesake}; {adopt}"
@@ -224,17 +231,6 @@ class ObservedService:
             has = f"{DISABLED} is on {self.roots_with_trait}"
             text = f"{record.status} in its service record, but {has}"
             yield Condition(text, step, host, kind=DIFFERING)
-
-    @property
-    def _give_up(self) -> str:
-        """The next step for a host that died; on one that still runs, retire needs no name."""
-        host = self.record.host
-        force = "" if self.record.forced_down else f"computectl service force-down {host}, "
-        retire = f"computectl retire {host}"
-        if self.record.attached:
-            retire = "delete its compute service in Nova"
-        steps = f"{force}{retire}, computectl service delete {host}"
-        return f"if it died for good: {steps}"
 
 
 GROUPS: Mapping[str, Callable[[ObservedService], bool]] = {

@@ -179,17 +179,27 @@ class Retire(DrawnOrListed[Retired]):
         """Remove the trees of another host's record.  :raises CommandError: it may be alive."""
         services, host = Services(session), options.host
         record = services.registry.get_service(host)
+        if session.settings.registry.access == "direct":
+            step = "stop compute-agent, then run computectl retire without HOST"
+            raise CommandError(f"{host} is this host, and has no registry", step)
         if record.attached:
             raise CommandError(
                 f"{host} runs in attach mode: its root belongs to nova-compute",
                 "delete its compute service in Nova",
             )
-        service = ObservedService(record, is_alive(record, session.settings.registry.down_after))
-        if service.alive or not record.forced_down:
+        down_after = session.settings.registry.down_after
+        service = ObservedService(record, is_alive(record, down_after))
+        if not record.forced_down:
             raise CommandError(
                 f"{host} is {service.state}, and has to be down and forced down",
                 f"if it died for good: computectl service force-down {host}; else run computectl "
                 "retire on it",
+            )
+        if service.alive:
+            raise CommandError(
+                f"{host} is forced down, but sent a heartbeat {service.silence} ago",
+                "if it died, wait until it counts as down ([registry] service_down_time: "
+                f"{down_after:g} s); else run computectl retire on it",
             )
         api = session.placement(writing=True)
         providers = [each for root in record.roots for each in _whole_tree(root, api)]

@@ -10,6 +10,7 @@ from typing import ClassVar
 from agent.errors import RegistryUnavailable
 from agent.ownership.policy import DISABLED
 from agent.registry.checks import require_host
+from agent.registry.record import is_alive
 from agent.reporting.condition import Condition
 from compute_registry.control import Switched
 from compute_registry.observed_service import (
@@ -31,7 +32,7 @@ from computectl.shared.commands import (
 )
 from computectl.shared.errors import CommandError
 from computectl.shared.screen import BETWEEN, Line, Screen, counted, folded, in_columns
-from reportclient.plain_text import plain, shortened
+from reportclient.plain_text import ago, plain, shortened
 
 COLUMNS: Columns = {
     "host": lambda service: service.record.host,
@@ -280,8 +281,15 @@ class DeleteService(OneHost):
     writes = True
 
     def do(self, services: Services, options: argparse.Namespace) -> Observed:
-        services.control.delete(options.host, services.caller)
-        return Observed([], done=[f"the service record of {options.host} is deleted"])
+        control = services.control
+        record = control.delete(options.host, services.caller)
+        done = [f"the service record of {record.host} is deleted"]
+        if is_alive(record, control.down_after):
+            done.append(
+                f"it sent a heartbeat {ago(record.silent_for)} ago: if its agent runs, stop it, or "
+                "the next one creates a record that is not forced down"
+            )
+        return Observed([], done=done)
 
 
 _HEARTBEATS = {"never": "never sent a heartbeat", "ended": "its agent does not run"}

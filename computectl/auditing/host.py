@@ -57,9 +57,8 @@ class HostAudit:
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="get") as pool:
             for root in roots:
                 trees[root] = self._tree(root, self.session.saved_root(root), pool)
-        if not self.session.settings.rules.attached:
-            with self.audit.recording_failures(REPORTING, STATUS):
-                self._record(trees)
+        with self.audit.recording_failures(REPORTING, STATUS):
+            self._record(trees)
         own = self.session.compute_id()
         if own is not None and len(roots) > 1:
             self._orphans(providers_with_trait(tag_of(own), self.api), roots)

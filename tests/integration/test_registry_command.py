@@ -16,6 +16,7 @@ from agent.registry.client import RegistryClient
 from compute_registry.store import SqlRegistry
 from tests import registries
 from tests.integration.agent_host import AgentHost, one_line
+from tests.integration.test_audit import silence
 from tests.integration.transcripts import PAGES, Command, steps
 from tests.servers import records
 from tests.servers.placement import RealPlacement
@@ -148,6 +149,19 @@ def test_a_host_is_forced_down_and_back(host: AgentHost, registry: SqlRegistry) 
     assert host.ctl("service", "show", "host1", "-f", "json").json()[0]["state"] == "forced down"
     assert host.ctl("service", "force-down", "host1", "--unset").code == 0
     assert host.ctl("service", "show", "host1", "-f", "json").json()[0]["state"] == "up"
+
+
+def test_a_deleted_record_of_a_host_that_may_live_is_no_last_word(
+    host: AgentHost, registry: SqlRegistry
+) -> None:
+    for name in ("dead", "alive"):
+        registry.heartbeat(HeartbeatMessage(name, "a", None, []))
+        registry.set_forced_down(name, forced_down=True)
+    silence(registry, "dead")
+    dead, alive = (host.ctl("service", "delete", name).out for name in ("dead", "alive"))
+    assert dead == "the service record of dead is deleted\n"
+    assert "the service record of alive is deleted\nit sent a heartbeat " in alive
+    assert "if its agent runs, stop it" in " ".join(alive.split())
 
 
 def test_records_are_shown_when_placement_is_away(host: AgentHost) -> None:

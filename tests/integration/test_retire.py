@@ -112,7 +112,8 @@ def test_of_anothers_root_only_ours_goes(host, placement, tmp_path) -> None:
     assert placement.stranger.traits(root) == {"HW_CPU_X86_VMX"}
     again, audited = host.ctl("retire", "--yes"), host.ctl("audit")
     assert (again.code, again.out) == (0, "Placement has nothing of this host\n")
-    assert (audited.code, audited.err) == (0, "")
+    assert (audited.code, audited.err) == (1, "")
+    assert "its agent does not run (attached: Nova's)" in audited.out
 
 
 def test_a_running_agent_is_in_the_way(host, placement) -> None:
@@ -150,6 +151,15 @@ def test_a_host_that_died_for_good_is_retired_from_any_machine(
         if step == "is down":
             assert host.ctl("service", "force-down", "dead").code == 0
     assert f"dead_card ({card}): is in use by {guest}" in said.err
+    registry.heartbeat(HeartbeatMessage("dead", "a", "6.5", [dead]))
+    alive = host.ctl("retire", "dead", "--yes")
+    assert (alive.code, placement.uuids().keys() - before) == (
+        2,
+        {"dead", "dead_numa0", "dead_card"},
+    )
+    assert "dead is forced down, but sent a heartbeat" in alive.err
+    assert "wait until it counts as down ([registry] service_down_time: " in alive.err
+    silence(registry, "dead")
     placement.request("DELETE", f"/allocations/{guest}")
     assert "run the command with --yes" in host.ctl("retire", "dead").err
     said = host.ctl("retire", "dead", "--yes")

@@ -22,7 +22,7 @@ LINES = {
     "agent/state": 676,
     "agent/switching": 1_164,
     "compute_registry": 3_465,
-    "computectl": 5_097,
+    "computectl": 5_114,
     "driverkit": 1_892,
     "drivers": 2_379,
     "drivers/libvirt": 5_424,

@@ -18,11 +18,14 @@ from agent.switching.host_status import HostStatus, saved_status, status_documen
 from agent.switching.machine import Event
 from compute_registry.observed_service import ObservedService
 from computectl.app import ComputeCtl
+from computectl.auditing.host import HostAudit
 from computectl.reading.services import OwnService
+from computectl.shared.command_session import Session
 from computectl.shared.errors import CommandError
 from drivers.errors import DriverError
 from tests.registries import own_service, reported
 from tests.reports import report_with
+from tests.stranger import FakePlacement
 
 ROOT = "6810453c-a8bc-5a3d-9e45-d3b0f9a2d7ca"
 DISABLE = StatusChange("host1", disabled=True, reason="new disks")
@@ -178,6 +181,15 @@ def test_the_command_says_what_was_done_and_what_the_agent_does(
     assert "its agent was not called: host1 is down\nits agent applies the record when" in shown
 
 
+def test_without_a_registry_a_host_is_retired_without_its_name(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reported(tmp_path)
+    ended(tmp_path)
+    assert ComputeCtl().run(["--config-file", str(config), "retire", "host1"]) == 2
+    assert "computectl retire without HOST" in capsys.readouterr().err
+
+
 # -- a host whose root is another service's
 
 
@@ -208,6 +220,17 @@ def test_it_is_shown_as_attached(
     ctl("list", "-f", "json")
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["attached"], row["placement"]) == (True, "Nova's")
+
+
+@pytest.mark.usefixtures("attached")
+def test_an_audit_finds_a_dead_agent_in_attach_mode_too(config: Path, tmp_path: Path) -> None:
+    def faults() -> list[str]:
+        session = Session.from_config_files([str(config)], ())
+        return [each.text for each in HostAudit(session, FakePlacement()).run().faults]
+
+    assert faults() == []
+    ended(tmp_path)
+    assert faults() == ["its agent does not run (attached: Nova's)"]
 
 
 def test_an_invalid_host_name_is_refused_before_the_registry_is_called(

@@ -160,6 +160,14 @@ def test_a_record_in_attach_mode_has_a_next_step_too() -> None:
     assert "openstack compute service set --disable host1 nova-compute" in condition.next_step
 
 
+@pytest.mark.parametrize("attached", [False, True])
+def test_a_stopped_host_without_a_registry_is_not_forced_down(attached: bool) -> None:
+    the = record(attached=attached, roots=(ROOT,), silent_for=None)
+    silent = observed_services([the], DOWN_AFTER, None)[0].conditions[0]
+    step = "start compute-agent; to take this host out of Placement: computectl retire"
+    assert (silent.text.partition(" (")[0], silent.next_step) == ("its agent does not run", step)
+
+
 def test_a_root_of_nova_that_is_missing_is_found_in_attach_mode_too() -> None:
     the = record(attached=True, roots=(ROOT,), silent_for=7200.0)
     roots = PlacementRoots().read(FakePlacement())
