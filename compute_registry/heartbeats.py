@@ -6,6 +6,7 @@ silence of hosts says nothing about them; so the registry sends messages to itse
 
 import logging
 import secrets
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from math import inf
 from queue import SimpleQueue
 
+from agent.bus.caller import REASON, Caller
 from agent.bus.messaging import RpcClient
 from agent.bus.rpcapi import ComputeAgentAPI
 from agent.errors import MessagingError, RegistryError
@@ -21,6 +23,7 @@ from compute_registry.store import SqlRegistry
 
 LOG = logging.getLogger(__name__)
 
+OWN = Caller(user="compute-registry", where=socket.gethostname())
 TOGETHER = 1.0
 """Seconds of heartbeats that are recorded together."""
 ECHO_WITHIN = 5.0
@@ -60,8 +63,9 @@ class Heartbeats:
             changed = self.store.keep_alive(beats) if beats or not self.problem() else []
             for host, version, disabled in changed:
                 LOG.info("Calling the agent of %s, which has not seen version %s", host, version)
+                about = OWN.context() | {REASON: f"a reminder of version {version} of its record"}
                 self.agents.set_host_enabled(
-                    host, not disabled, record_version=version, answered=False
+                    host, not disabled, record_version=version, about=about, answered=False
                 )
         except (RegistryError, MessagingError) as err:
             LOG.debug("Heartbeats of %d hosts: %s", len(beats), err)

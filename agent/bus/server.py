@@ -18,7 +18,7 @@ from agent.bus.signing import Permit
 from agent.errors import MessagingError, NotPermitted, TransportUnavailable
 from agent.loop import in_thread
 from agent.retrying import until_it_works
-from agent.threads import keep_running
+from agent.threads import keep_running, started
 from reportclient.errors import without_frames
 from reportclient.plain_text import error_text
 
@@ -29,6 +29,9 @@ LONGEST_PAUSE = 60.0
 
 AWAY = "waiting for the message broker"
 """The problem of a server that is not connected."""
+CANT_SERVE = "Can't serve RPC calls on topic %s, retrying: %s"
+LATE_AFTER = 5.0
+"""Seconds after which a log line says that the broker is away: oslo.messaging waits for ever."""
 UNKNOWN = "unknown"
 """Stands for each unknown method, so that senders can't create metric labels."""
 CallListener = Callable[[str, str, float], object]
@@ -80,11 +83,14 @@ class RpcServer(messaging.server.RPCServer):  # type: ignore[misc]  # it has no 
 
     def _note(self, error: str) -> None:
         self._problem = error
-        LOG.warning("Can't serve RPC calls on topic %s, retrying: %s", self.target.topic, error)
+        LOG.warning(CANT_SERVE, self.target.topic, error)
 
     def _listen(self) -> None:
-        listener = None
+        listener, text = None, f"{AWAY}; check that it is up, and transport_url"
+        late = threading.Timer(LATE_AFTER, LOG.warning, (CANT_SERVE, self.target.topic, text))
+        late.daemon = True
         try:
+            started(late)
             listener = self._create_listener()
             queue = f"{self.target.topic}.{self.target.server}"
             arrivals = Arrivals(listener, queue, self.largest)
@@ -93,6 +99,8 @@ class RpcServer(messaging.server.RPCServer):  # type: ignore[misc]  # it has no 
             if listener is not None:
                 listener.cleanup()
             raise TransportUnavailable(describe(err)) from err
+        finally:
+            late.cancel()
         self.listener, self._arrivals = listener, arrivals
         self.serving.set()
         LOG.info("Serving RPC calls on topic %s", self.target.topic)

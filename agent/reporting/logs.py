@@ -239,7 +239,7 @@ def _reason(record: logging.LogRecord) -> str:
     if record.exc_info:
         return f"{record.msg} {record.exc_info[1]!r}"
     if not isinstance(record.args, Mapping):
-        return record.getMessage()
+        return re.sub(r" \(retrying in [\d.]+ seconds\)", "", record.getMessage())
     err = record.args.get("err_str")
     # Reset, closed or refused, not for its certificate or name; amqp's own have the code 0.
     is_specific = isinstance(err, ssl.SSLError | socket.gaierror)

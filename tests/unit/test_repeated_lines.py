@@ -41,6 +41,17 @@ def test_a_reason_is_logged_once_then_with_the_number_left_out() -> None:
     assert limited.logged() == ["Refused a call: 100% wrong (1000 more since the last)"]
 
 
+def test_a_pause_before_the_next_try_is_no_part_of_the_reason() -> None:
+    limited = Limited()
+    for seconds in (1.0, 3.0, 30):
+        limited.log.error("Connection failed: %s (retrying in %s seconds)", "refused", seconds)
+    limited.log.error("Connection failed: %s (retrying in %s seconds)", "no route", 1.0)
+    assert limited.logged() == [
+        "Connection failed: refused (retrying in 1.0 seconds)",
+        "Connection failed: no route (retrying in 1.0 seconds)",
+    ]
+
+
 def test_any_number_of_reasons_fills_neither_the_log_nor_the_memory() -> None:
     limited = Limited()
     for number in range(10_000):

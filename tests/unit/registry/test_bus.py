@@ -13,6 +13,7 @@ import pytest
 from kombu import Connection
 
 from agent.bus import messaging
+from agent.bus import server as module
 from agent.bus.incoming import WAITED
 from agent.bus.messaging import RpcClient, Target
 from agent.bus.server import RpcServer
@@ -68,6 +69,18 @@ def client(endpoint: Endpoint, server: RpcServer) -> Iterator[RpcClient]:
     yield RpcClient(bus, Target(topic="t", version="1.0", namespace="n"), timeout=60.0)
     endpoint.hold.set()
     assert server.stop(60)
+
+
+def test_a_broker_that_is_away_at_the_start_is_named_once_with_the_step(
+    transport: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch, caplog
+) -> None:
+    monkeypatch.setattr(module, "LATE_AFTER", 0.01)
+    away = transport("rabbit://guest:guest@127.0.0.1:1/")
+    server = RpcServer(away, Target(topic="t", server="one"), [])
+    server.start()
+    line = "Can't serve RPC calls on topic t, retrying: waiting for the message broker; check that"
+    eventually(lambda: any(each.startswith(line) for each in caplog.messages))
+    assert server.stop()
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from agent.bus.caller import Caller, reason_of
 from agent.errors import TransportUnavailable, UnknownHost
 from agent.loop import in_thread
 from agent.registry.checks import StatusChange
@@ -24,9 +25,11 @@ class Agents:
         self.fails: Exception | None = None
 
     def set_host_enabled(
-        self, host: str, enabled: bool, *, record_version: int, answered: bool
+        self, host: str, enabled: bool, *, record_version: int, about: object, answered: bool
     ) -> None:
         assert not answered
+        assert str(Caller.from_context(about)).startswith("by compute-registry from ")
+        assert reason_of(about) == f"a reminder of version {record_version} of its record"
         self.called.append((host, enabled, record_version))
         if self.fails is not None:
             raise self.fails
