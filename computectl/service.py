@@ -1,6 +1,7 @@
 """``computectl service``: list, show, disable, enable, force down and delete services."""
 
 import argparse
+import time
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -16,6 +17,7 @@ from compute_registry.control import Switched
 from compute_registry.observed_service import (
     CONTESTED,
     DEGRADED,
+    DIFFERING,
     GROUPS,
     HEALTHY,
     ObservedService,
@@ -292,6 +294,8 @@ class DeleteService(OneHost):
         return Observed([], done=done)
 
 
+APPLIED_WITHIN = 2.0
+"""Seconds in which an agent that runs sets or removes the trait; until then nothing is wrong."""
 _HEARTBEATS = {"never": "never sent a heartbeat", "ended": "its agent does not run"}
 
 
@@ -304,7 +308,13 @@ def _switched(done: Switched, services: Services) -> Observed:
     if done.answer not in (None, record.status):
         sentences.append("its status was changed again meanwhile; it is now:")
         record = services.registry.get_service(record.host)
-    return services.observed([record], done=sentences)
+    give_up = time.monotonic() + APPLIED_WITHIN
+    while True:
+        observed = services.observed([record], done=sentences)
+        differs = any(each.up and each.has(DIFFERING) for each in observed.services)
+        if not differs or time.monotonic() > give_up:
+            return observed
+        time.sleep(APPLIED_WITHIN / 5)
 
 
 def _placement(service: ObservedService) -> str:

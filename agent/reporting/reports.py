@@ -14,7 +14,7 @@ from reportclient.plan import Operation, Plan
 
 ENDS_PERIOD = (PLACEMENT, PERIOD)
 """Kinds of the condition that an error ended the period."""
-_OF_A_SWITCH = ("occasion", "seconds", "done", "undone", "calls", "tries", "error")
+_OF_A_SWITCH = ("occasion", "seconds", "done", "plan", "undone", "calls", "tries", "error")
 """Fields of a report that are about its own requests only."""
 
 

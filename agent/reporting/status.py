@@ -227,6 +227,8 @@ class StatusFile:
                 self.written = self._dated(replace(status, service=self._service(own)))
                 self._unwritable = True
             else:
+                if self._unwritable:
+                    LOG.info("resolved: The status can't be written to %s", self.directory)
                 self._unwritable = False
 
     def _service(self, *more: Condition) -> ServiceFacts:

@@ -77,6 +77,8 @@ class StateDirectory:
             return
         with suppress(OSError):
             if os.path.samestat(self.path.stat(), os.fstat(self._descriptor)):
+                if before:
+                    LOG.info("resolved: %s", before)
                 return
         self.problem = (
             f"state_path {self.path} was removed, renamed or replaced: nothing is saved for the "

@@ -4,8 +4,9 @@ import fcntl
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,16 +17,20 @@ from agent.state.document import Document, Unusable
 from agent.switching import host_status as module
 from agent.switching.host_status import HostStatus, saved_status, status_document
 from agent.switching.machine import Event
-from compute_registry.observed_service import ObservedService
+from compute_registry.control import Switched
+from compute_registry.observed_service import DIFFERING, ObservedService
+from computectl import service as command
 from computectl.app import ComputeCtl
 from computectl.auditing.host import HostAudit
-from computectl.reading.services import OwnService
+from computectl.reading.services import Observed, OwnService
+from computectl.service import DisableService
 from computectl.shared.command_session import Session
 from computectl.shared.errors import CommandError
 from drivers.errors import DriverError
 from tests.registries import own_service, reported
 from tests.reports import report_with
 from tests.stranger import FakePlacement
+from tests.unit.registry.fakes import record
 
 ROOT = "6810453c-a8bc-5a3d-9e45-d3b0f9a2d7ca"
 DISABLE = StatusChange("host1", disabled=True, reason="new disks")
@@ -179,6 +184,29 @@ def test_the_command_says_what_was_done_and_what_the_agent_does(
     ctl("enable", "host1")
     shown = capsys.readouterr().out
     assert "its agent was not called: host1 is down\nits agent applies the record when" in shown
+
+
+class Following:
+    """Services of one host whose agent writes the trait before the third look, or never."""
+
+    def __init__(self, *, alive: bool = True) -> None:
+        self.alive, self.looks, self.caller = alive, 0, None
+        self.record = record(roots=(ROOT,), disabled=True)
+        self.control = SimpleNamespace(switch=lambda *_, **__: Switched(self.record, "not called"))
+
+    def observed(self, records: object, done: Sequence[str]) -> Observed:
+        self.looks += 1
+        has_it = self.alive and self.looks > 2
+        return Observed([ObservedService(self.record, self.alive, with_trait=int(has_it))])
+
+
+def test_what_the_agent_does_within_a_second_is_waited_for(monkeypatch) -> None:
+    monkeypatch.setattr(command, "APPLIED_WITHIN", 0.2)
+    options = SimpleNamespace(host="host1", reason=None)
+    for alive, looks in ((True, 3), (False, 1)):
+        services = Following(alive=alive)
+        found = DisableService.do(SimpleNamespace(), services, options)  # type: ignore[arg-type]
+        assert (services.looks, found.services[0].has(DIFFERING)) == (looks, not alive)
 
 
 def test_without_a_registry_a_host_is_retired_without_its_name(

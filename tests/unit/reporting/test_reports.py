@@ -5,6 +5,7 @@ import pytest
 from agent.reporting.condition import with_agents_step
 from agent.reporting.reports import Occasion, Report
 from reportclient.errors import AuthenticationFailed, Conflict, Forbidden, NameTaken
+from reportclient.plan import Plan, SetTraits
 from tests.agents import Agent, Small, inventory
 from tests.reports import report_with
 from tests.unit.test_service_switch import service_of
@@ -43,6 +44,12 @@ def test_a_switch_is_no_second_period() -> None:
     service.period()
     period, switch = (Occasion.PERIOD, 3), (Occasion.SWITCH, 1)
     assert [(each.occasion, each.calls) for each in heard] == [period, switch, period]
+
+
+def test_a_switch_names_the_providers_of_its_own_plan() -> None:
+    write = SetTraits(CHILD, frozenset())
+    done = Report("node", Occasion.SWITCH, done=(write,), plan=Plan(names={CHILD: "host1"}))
+    assert Report("node").with_switch(done).changes() == "set the traits of 1 provider (host1)"
 
 
 def test_a_report_of_real_roots_says_what_it_was_and_how_long_it_took(any_placement) -> None:

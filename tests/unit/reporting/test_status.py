@@ -271,6 +271,18 @@ def test_the_problems_are_all_those_that_the_registry_does_not_know(tmp_path: Pa
     assert status.problems() == [broker, "driver libvirt: gone", "gpu0: ECC errors", "away"]
 
 
+def test_a_status_that_can_not_be_written_is_logged_and_its_end_too(tmp_path: Path, caplog) -> None:
+    caplog.set_level("INFO")
+    file = StatusFile(tmp_path / "state", "host1", 60.0, lambda: 100.0)
+    for _ in range(2):
+        file([])
+    (tmp_path / "state").mkdir()
+    for _ in range(2):
+        file([])
+    text = f"The status can't be written to {tmp_path}/state"
+    assert caplog.messages == [f"{text}: No such file or directory", f"resolved: {text}"]
+
+
 def test_a_placement_that_does_not_answer_is_not_called_ok(tmp_path: Path, caplog) -> None:
     file = StatusFile(tmp_path, "host1", 60.0, lambda: 7.0)
     file([Report("host1")])

@@ -79,9 +79,15 @@ def test_a_directory_that_is_gone_is_a_problem_logged_once(
     assert caplog.messages == [state.problem]
 
 
-def test_a_directory_that_is_back_is_no_problem(state: StateDirectory) -> None:
+def test_a_directory_that_is_back_is_no_problem(
+    state: StateDirectory, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
     moved = state.path.rename(state.path.with_name("elsewhere"))
     state.check()
+    before = state.problem
     moved.rename(state.path)
-    state.check()
+    for _ in range(2):
+        state.check()
     assert not state.problem
+    assert caplog.messages == [before, f"resolved: {before}"]
