@@ -10,28 +10,28 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 WHOLE = ("computectl", "compute_registry", "driverkit", "reportclient")
 """Packages that are one room; of the others each folder is one."""
 LINES = {
-    "agent": 2_033,
+    "agent": 2_045,
     "agent/bus": 996,
     "agent/metrics": 478,
-    "agent/nodes": 853,
+    "agent/nodes": 860,
     "agent/ownership": 1_452,
-    "agent/period": 1_180,
+    "agent/period": 1_192,
     "agent/provider_config": 500,
     "agent/registry": 567,
-    "agent/reporting": 1_200,
+    "agent/reporting": 1_204,
     "agent/state": 678,
     "agent/switching": 1_164,
     "compute_registry": 3_467,
     "computectl": 5_124,
-    "driverkit": 1_892,
-    "drivers": 2_379,
-    "drivers/libvirt": 5_424,
-    "reportclient": 7_343,
+    "driverkit": 1_951,
+    "drivers": 2_462,
+    "drivers/libvirt": 5_555,
+    "reportclient": 7_398,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30
 """So many lines fewer are not yet a lower number."""
-QUIET, CHANGED = "16 files and 80 functions", "28 files and 183 functions"
+QUIET, CHANGED = "15 files and 75 functions", "28 files and 179 functions"
 """What a quiet period passes, and one with one changed inventory."""
 SWITCH = "12 files and 41 functions"
 """What disabling a root passes whose view is certain."""
