@@ -202,7 +202,7 @@ def _write(tree: ProviderTree, node: str, devices: Sequence[Device]) -> dict[str
     if any(it.name == node and (it.uuid or it.sharing) for it in devices):
         raise DriverError(f"{node} is the node: get_nodenames_by_uuid() has its UUID")
     named = {_name(node, it.name, it.sharing): it for it in devices if it.name != node}
-    _place(tree, node, named, own)
+    waiting = _place(tree, node, named, own)
     parents = {
         name: None if it.sharing else _name(node, it.parent) if it.parent else node
         for name, it in named.items()
@@ -218,7 +218,8 @@ def _write(tree: ProviderTree, node: str, devices: Sequence[Device]) -> dict[str
         traits = [*device.traits, *([SHARES] if device.sharing else []), *_silicon(device)]
         tree.set_own_traits(name, traits)
         tree.set_own_aggregates(name, [*device.aggregates, *(shared if name == node else [])])
-    return _hold_silicon(tree, named, own) if any(it.silicon for it in devices) else {}
+    held = _hold_silicon(tree, named, own) if any(it.silicon for it in devices) else {}
+    return waiting | held
 
 
 def _silicon(device: Device) -> list[str]:
@@ -261,27 +262,53 @@ def _hold_silicon(
 
 
 def _place(
-    tree: ProviderTree, node: str, devices: Mapping[str, Device], own: Collection[str]
-) -> None:
+    tree: ProviderTree, node: str, devices: dict[str, Device], own: Collection[str]
+) -> dict[str, str]:
     """Give the devices with a UUID their names, and create those and the sharing ones that are new.
 
-    ``devices`` are by the name of the provider.
+    ``devices`` are by the name of the provider.  One whose name another provider has keeps its own,
+    or is left out with those below it; return why, by name.
     """
     uuids = {
         name: it.uuid or own_uuid(SHARED, name)
         for name, it in devices.items()
         if it.uuid or it.sharing
     }
-    for name, uuid in uuids.items():  # another device had the name
-        if tree.exists(name) and (holder := tree.data(name).uuid) != uuid and holder in own:
-            tree.rename(holder, holder)
-    for name, uuid in uuids.items():
-        if tree.provider(uuid) is not None:
-            tree.rename(uuid, name)
+    waiting = _free_names(tree, devices, uuids, own)
+    for name, device in list(devices.items()):
+        above = device.parent and _name(node, device.parent)
+        if above in waiting and above not in devices:
+            waiting[name] = f"waits for {above}"
+            del devices[name]
+    for name in [name for name in uuids if name not in waiting]:
+        if tree.provider(uuids[name]) is not None:
+            tree.rename(uuids[name], name)
         elif devices[name].sharing:
-            tree.new_root(name, uuid)
+            tree.new_root(name, uuids[name])
         else:  # its parent may not be there yet
-            tree.new_child(name, node, uuid)
+            tree.new_child(name, node, uuids[name])
+    return waiting
+
+
+def _free_names(
+    tree: ProviderTree, devices: dict[str, Device], uuids: Mapping[str, str], own: Collection[str]
+) -> dict[str, str]:
+    """Rename what is ``own`` and has the name of a device; take out of ``devices`` what waits."""
+    waiting: dict[str, str] = {}
+    for name, uuid in uuids.items():
+        if not tree.exists(name) or (holder := tree.data(name).uuid) == uuid:
+            continue
+        if holder in own:
+            tree.rename(holder, holder)
+            continue
+        step = f"if that is a leftover: openstack resource provider delete {holder}"
+        waiting[name] = f"waits, since provider {holder} has its name; {step}"
+        device, before = devices.pop(name), tree.provider(uuid)
+        if before is not None:
+            if before.name in devices:  # it gives its name to that one
+                tree.rename(uuid, uuid)
+            devices[tree.data(uuid).name] = device
+    return waiting
 
 
 def _name(node: str, device: str, sharing: bool = False) -> str:

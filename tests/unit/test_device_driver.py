@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 from typing import Self
+from uuid import uuid4
 
 import pytest
 
@@ -271,6 +272,32 @@ def test_what_a_device_is_made_of_may_be_read_once_and_change_later():
     inventory[CLASS] = 2
     names.clear()
     assert device == Device("sda", {CLASS: 1}, ["CUSTOM_A", "CUSTOM_B"], [AGGREGATE], uuid=CARD)
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_device_whose_name_another_provider_has_waits_alone(placement, known: bool):
+    """As a card in the slot of another one, after the agent's state was lost."""
+    stranger, leftover = placement.stranger, AGGREGATE
+    stranger.create_provider("host1", ROOT)
+    stranger.create_child(ROOT, "host1_81", leftover)
+    driver = Listing(*([card("80")] if known else []))
+    agent = Agent(placement, driver)
+    agent.periods()
+    below, other = Device("port", {CLASS: 1}, parent="81"), card("80", str(uuid4()))
+    driver.listed = [card("81"), disk("sda"), *([other] if known else [below])]
+    report = agent.period()
+    why = (
+        f"waits, since provider {leftover} has its name; if that is a leftover: openstack resource"
+    )
+    said = [f"host1_81: {why} provider delete {leftover}"]
+    assert ill(report) == said + ([] if known else ["host1_port: waits for host1_81"])
+    names = {"host1", "host1_81", "host1_sda"} | ({"host1_80", CARD} if known else set())
+    assert set(tree(agent)) == names and (not known or data(agent, CARD).inventory)
+    stranger.delete_provider(leftover)
+    agent.settle()
+    added = {"host1_80"} if known else {"host1_port"}
+    assert set(tree(agent)) == {"host1", "host1_81", "host1_sda", *added}
+    assert data(agent, "host1_81").uuid == CARD and not ill(agent.period())
 
 
 def test_a_driver_whose_constructor_is_its_own_lists_devices(placement):
