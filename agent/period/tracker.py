@@ -358,8 +358,9 @@ class Tracker:
             cycle = replace(cycle, ledger=moved)
 
         all_failed = len(collected.errors) == len(self.drivers) and not self.released
-        if all_failed and self.uuid not in view.snapshot:
-            decision = Decision(Plan(), cycle.ledger)  # a new host, and all drivers failed
+        if all_failed and (cycle.policy.takes_over or self.uuid not in view.snapshot):
+            # Without an answer the agent's traits on the root would end a takeover.
+            decision = Decision(Plan(), cycle.ledger)
         else:
             agent = AgentTraits(
                 host=Provider(self.uuid, self.node),

@@ -335,15 +335,15 @@ class DegradedWithoutANode(GoodDriver):
         return {}
 
 
-@breaks("optional_methods_return_what_is_documented", "degraded() returned ['fan'], not {part")
+@breaks(
+    "optional_methods_return_what_is_documented", "it has to return {part: reason}, not ['fan']"
+)
 class DegradedInAList(GoodDriver):
     def degraded(self, node):
         return ["fan"]
 
 
-@breaks(
-    "optional_methods_return_what_is_documented", "guests() returned [{'uuid': 'a'}], not UUIDs"
-)
+@breaks("optional_methods_return_what_is_documented", "guest: {'uuid': 'a'} is not a UUID")
 class GuestsAsDocuments(GoodDriver):
     def guests(self, node):
         return [{"uuid": "a"}]
@@ -369,7 +369,7 @@ class WatchesForNobody(GoodDriver):
         pass
 
 
-@breaks("optional_methods_return_what_is_documented", "get_nodenames_by_uuid() returned ['host1']")
+@breaks("optional_methods_return_what_is_documented", "return {uuid: nodename}, not ['host1']")
 class UuidsInAList(GoodDriver):
     def get_nodenames_by_uuid(self):
         return ["host1"]

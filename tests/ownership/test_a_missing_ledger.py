@@ -20,6 +20,7 @@ from tests.ownership.world import (
     aggregates,
     both,
     child,
+    fails,
     inventory,
     own,
     removes,
@@ -184,6 +185,16 @@ def test_a_takeover_ends_with_the_first_start(tmp_path) -> None:
     (host.state / "status.json").write_text("{}")
     host.restart().settled()
     assert host.totals() == {"VCPU": 8, "DISK_GB": 5}
+
+
+def test_a_takeover_waits_for_a_driver_that_answers(tmp_path) -> None:
+    host = Host(FakePlacement(), {"d": fails}, state=tmp_path / "state")
+    from_nova(host)
+    host.stranger.set_inventory(ROOT, {"DISK_GB": {"total": 5}})
+    before = host.stranger.traits(ROOT)
+    assert not host.period().ok and host.stranger.traits(ROOT) == before
+    host.says(d=REPORTS).settled()
+    assert host.totals() == {"VCPU": 8}
 
 
 @pytest.mark.parametrize(("driver", "uuid_of"), [("d", own_uuid), ("libvirt", child_uuid)])
