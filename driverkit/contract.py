@@ -152,12 +152,22 @@ class DriverContract:
         """Return an empty Placement; this one is in memory, and answers like the real one."""
         return FakePlacement()
 
+    @pytest.fixture(scope="session")
+    def late_drivers(self) -> set[type]:
+        """Return the classes of drivers for which the rules wait no more."""
+        return set()
+
     @pytest.fixture
     def start(
-        self, make_driver: MakeDriver, driver_context: DriverContext, driver_placement: API
+        self,
+        make_driver: MakeDriver,
+        driver_context: DriverContext,
+        driver_placement: API,
+        late_drivers: set[type],
     ) -> Iterator[Start]:
         """Yield a callable that starts a new driver; all are closed at the end."""
-        with starting(make_driver, driver_context, driver_placement, self.well_within) as start:
+        about = make_driver, driver_context, driver_placement
+        with starting(*about, self.well_within, late_drivers) as start:
             yield start
 
     # The rules.

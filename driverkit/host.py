@@ -4,7 +4,7 @@ import contextlib
 import inspect
 import time
 import uuid as uuidlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,7 @@ from drivers.opts import register
 from reportclient.client import Client
 from reportclient.http import API
 from reportclient.model import SHARES_VIA_AGGREGATE, parse_uuid
-from reportclient.provider_tree import own_uuid
+from reportclient.provider_tree import Claims, own_uuid
 from reportclient.root import Root
 from reportclient.snapshot import Snapshot
 
@@ -41,8 +41,6 @@ AGGREGATE = "7d0f5f52-3f0e-4d5b-8a38-1f6d4c1e9a01"
 
 WELL_WITHIN = 60.0
 """Seconds in which a driver has to notice that its backend works, as at the start."""
-_LATE = set[type]()
-"""Classes of drivers that did not in this time; no other rule waits for them."""
 
 T = TypeVar("T")
 MakeDriver = Callable[[], ComputeDriver]
@@ -62,6 +60,8 @@ class Host:
     roots: dict[str, str] = field(default_factory=dict)
     """UUIDs of root providers by node, of those whose UUID is not derived."""
     well_within: float = WELL_WITHIN
+    late: set[type] = field(default_factory=set)
+    """Classes of drivers that were not ready in this time; no other rule waits for them."""
     ready: bool = False
     """Whether the driver has edited a tree."""
 
@@ -91,14 +91,14 @@ class Host:
     def _when_ready(self, call: Callable[[], T]) -> T:
         """Return the result of ``call``; try again as the agent does, until the driver is ready."""
         kind, end = type(self.driver.driver), time.monotonic() + self.well_within
-        while not (self.ready or kind in _LATE):
+        while not (self.ready or kind in self.late):
             try:
                 return call()
             except DriverHangs:
                 raise
             except DriverNotReady:
                 if time.monotonic() > end:
-                    _LATE.add(kind)
+                    self.late.add(kind)
             time.sleep(0.1)
         return call()
 
@@ -119,9 +119,11 @@ class Host:
         base = base or Client(self.placement).tree(root, name=node).freeze()
 
         driver = DRIVER + self.driver.name
-        return ProviderTree(
-            base, last_claims=lambda source: ledger.claims_by(owner_of(driver, source))
-        )
+
+        def last_claims(source: str) -> Mapping[str, Claims]:
+            return ledger.claims_by(owner_of(driver, source))
+
+        return ProviderTree(base, last_claims=last_claims, root=root)
 
     def edited(
         self, node: str, tree: ProviderTree | None = None, allocations: Allocations | None = None
@@ -160,10 +162,15 @@ driver than that of the fixture, and ``placement`` is another one.
 
 @contextlib.contextmanager
 def starting(
-    make: MakeDriver, context: DriverContext, placement: API, well_within: float = WELL_WITHIN
+    make: MakeDriver,
+    context: DriverContext,
+    placement: API,
+    well_within: float = WELL_WITHIN,
+    late: set[type] | None = None,
 ) -> Iterator[Start]:
     """Yield a callable that starts drivers; all are closed at the end."""
     started: list[LoadedDriver] = []
+    late = set() if late is None else late
     within, default = call_timeout(context.conf), make
 
     def start(
@@ -175,7 +182,7 @@ def starting(
         loaded = LoadedDriver.from_driver(type(driver).__name__, driver, within)
         started.append(loaded)
         loaded.call(Lifecycle.init_host, context.host)
-        host = Host(loaded, placement, well_within=well_within)
+        host = Host(loaded, placement, well_within=well_within, late=late)
         if earlier is not None:
             host.ledgers, host.roots = dict(earlier.ledgers), dict(earlier.roots)
         return host
