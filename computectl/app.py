@@ -22,8 +22,8 @@ from cliff.commandmanager import CommandManager
 
 from agent import version
 from computectl.shared.errors import (
-    AGAIN,
     PROBLEMS,
+    RERUN,
     CommandError,
     argument_error,
     meant,
@@ -195,6 +195,6 @@ def main(args: Sequence[str] | None = None) -> None:
         sys.stdout.flush()
     except OSError as err:
         if not (code or isinstance(err, BrokenPipeError)):  # whose reader has closed the pipe
-            code = app.print_failure(CommandError(f"the output: {err.strerror}", AGAIN, PROBLEMS))
+            code = app.print_failure(CommandError(f"the output: {err.strerror}", RERUN, PROBLEMS))
         os.dup2(null, sys.stdout.fileno())  # else Python reports an error at exit
     sys.exit(code)

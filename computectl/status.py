@@ -18,7 +18,7 @@ from agent.switching.machine import REASON_FOUND
 from computectl.reading.status_file import LaterVersion, from_json, lives
 from computectl.shared.command_session import Session
 from computectl.shared.commands import SEVERITY_STYLES, DrawnOrListed, Table, argument
-from computectl.shared.errors import AGAIN, PROBLEMS, REPLACED, CommandError
+from computectl.shared.errors import PROBLEMS, RERUN, RESTART, CommandError
 from computectl.shared.screen import Screen, StyledText, counted, iso
 from reportclient.plain_text import ago, plain
 
@@ -139,13 +139,13 @@ def observed_status(session: Session) -> ObservedStatus:
             step = f"compute-agent runs, and {disk or 'has written no status yet'}"
         raise CommandError(f"no {path}", step, PROBLEMS) from None
     except OSError as err:
-        raise CommandError(f"{path}: {files.describe_error(err)}", AGAIN) from err
+        raise CommandError(f"{path}: {files.describe_error(err)}", RERUN) from err
     except LaterVersion as err:
         what = f"{path} has format version {err}, this computectl reads {schema.VERSION}"
         step = "use the computectl of the agent's version, or restart compute-agent"
         raise CommandError(what, step) from None
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-        raise CommandError(f"{path} is damaged", REPLACED, PROBLEMS) from None
+        raise CommandError(f"{path} is damaged", RESTART, PROBLEMS) from None
     if disk:  # the agent could not write that
         service = written.service
         conditions = (*service.conditions, of_disk(disk))

@@ -19,7 +19,7 @@ from agent.reporting.condition import Condition, Severity
 from agent.state.document import Damaged, Unusable
 from computectl.app import ComputeCtl
 from computectl.shared.command_session import Session
-from computectl.shared.errors import AGAIN, PROBLEMS, REPLACED, UNUSABLE, CommandError
+from computectl.shared.errors import PROBLEMS, RERUN, RESTART, UNUSABLE, CommandError
 from computectl.shared.screen import Screen, Terminal, folded
 from drivers.errors import DriverError
 from reportclient import errors as placement
@@ -64,8 +64,8 @@ _NEXT_STEPS: Sequence[tuple[type[Exception], str, int]] = (
     (registry.StillUp, "nothing was deleted", UNUSABLE),
     (registry.Attached, "its agent follows nova-compute", UNUSABLE),
     (registry.HostTaken, "give one of the two agents another [DEFAULT] host", UNUSABLE),
-    (Damaged, REPLACED, PROBLEMS),
-    (Unusable, AGAIN, PROBLEMS),
+    (Damaged, RESTART, PROBLEMS),
+    (Unusable, RERUN, PROBLEMS),
     (registry.SignatureRefused, "see master_key and host_key of [registry] in {files}", UNUSABLE),
     (
         registry.RegistryUnavailable,
@@ -88,7 +88,7 @@ def as_command_error(err: Exception, files: str) -> CommandError:
         if isinstance(err, kind):
             return CommandError(str(err), step.format(files=files), code)
     if isinstance(err, OSError) and err.strerror:
-        return CommandError(f"{err.filename or 'the output'}: {err.strerror}", AGAIN, PROBLEMS)
+        return CommandError(f"{err.filename or 'the output'}: {err.strerror}", RERUN, PROBLEMS)
     step = "internal error: please report the output of --debug"
     return CommandError(f"{type(err).__name__}: {err}", step, PROBLEMS)
 

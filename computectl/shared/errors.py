@@ -9,8 +9,8 @@ from reportclient.plain_text import plain
 PROBLEMS, UNUSABLE, CHANGES = 1, 2, 3
 """Exit codes: problems, unusable input, and changes with ``plan --exit-code``."""
 
-AGAIN = "correct this, and run the command again"
-REPLACED = "start or restart compute-agent, which replaces it"
+RERUN = "correct this, and run the command again"
+RESTART = "start or restart compute-agent, which replaces it"
 
 
 class CommandError(Exception):
