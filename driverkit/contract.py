@@ -69,6 +69,8 @@ from reportclient.reshape import Affected, moved_allocations
 from reportclient.snapshot import Snapshot
 from reportclient.testing.fake_placement import FakePlacement
 
+LATE = pytest.StashKey[set[type]]()
+"""The classes of drivers for which the rules wait no more, in this test run."""
 NOWHERE = "a-node-that-does-not-exist"
 DEVICES, FEWER = 1000, 100
 PROCESSOR_SECONDS = 10.0
@@ -152,22 +154,18 @@ class DriverContract:
         """Return an empty Placement; this one is in memory, and answers like the real one."""
         return FakePlacement()
 
-    @pytest.fixture(scope="session")
-    def late_drivers(self) -> set[type]:
-        """Return the classes of drivers for which the rules wait no more."""
-        return set()
-
     @pytest.fixture
     def start(
         self,
         make_driver: MakeDriver,
         driver_context: DriverContext,
         driver_placement: API,
-        late_drivers: set[type],
+        pytestconfig: pytest.Config,
     ) -> Iterator[Start]:
         """Yield a callable that starts a new driver; all are closed at the end."""
         about = make_driver, driver_context, driver_placement
-        with starting(*about, self.well_within, late_drivers) as start:
+        late = pytestconfig.stash.setdefault(LATE, set())
+        with starting(*about, self.well_within, late) as start:
             yield start
 
     # The rules.

@@ -70,8 +70,8 @@ class Device:
             raise ValueError(f"sharing device {name} needs aggregates, and has no parent")
         vars(self).update(
             inventory=dict(self.inventory),
-            traits=tuple(sorted(traits)),
-            aggregates=tuple(sorted(aggregates)),
+            traits=traits,
+            aggregates=aggregates,
             uuid=self.uuid and canonical_uuid(self.uuid, name),
         )
 

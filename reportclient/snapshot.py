@@ -5,6 +5,7 @@ children.  A snapshot that is derived from another one shares its unchanged prov
 indexes are copied.
 """
 
+import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Self
@@ -15,7 +16,7 @@ Children = dict[str | None, dict[str, None]]
 """UUIDs of the children by parent UUID (``None``: the roots); dicts as ordered sets."""
 
 
-@dataclass(repr=False, slots=True)
+@dataclass(repr=False, slots=True, weakref_slot=True)
 class Snapshot:
     """An immutable forest of providers; a ``ProviderTree`` is an editable copy of it."""
 
@@ -23,6 +24,9 @@ class Snapshot:
     """All providers by UUID."""
     _by_name: Mapping[str, str] = field(compare=False)
     _children: Children = field(compare=False)
+    _base: "weakref.ref[Snapshot] | None" = field(default=None, compare=False)
+    """The snapshot from which this one was derived; ``_touched``: the UUIDs of what was edited."""
+    _touched: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
     def build(cls, providers: Iterable[Provider]) -> "Snapshot":
@@ -97,7 +101,15 @@ class Snapshot:
         return uuid
 
     def changed_since(self, old: Self) -> Iterable[str]:
-        """Return the UUIDs of all providers that may differ between ``old`` and this snapshot."""
+        """Return the UUIDs of all providers that may differ between ``old`` and this snapshot.
+
+        If this snapshot was derived from ``old`` by an edit, they are in the order of the edit:
+        what is planned and what is sent later begin with listings in different orders.
+        """
+        if self is old:
+            return ()
+        if self._base is not None and self._base() is old:
+            return self._touched
         return changed_keys(self.providers, old.providers)
 
     def with_changes(self, changed: Mapping[str, Provider | None]) -> "Snapshot":
@@ -132,7 +144,7 @@ class Snapshot:
         for uuid in old.keys() - new.keys():
             del providers[uuid]
             children.pop(uuid, None)
-        return Snapshot(providers, names, children)
+        return Snapshot(providers, names, children, weakref.ref(self), tuple(effective))
 
 
 EMPTY = Snapshot({}, {}, {None: {}})

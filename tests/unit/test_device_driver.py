@@ -272,6 +272,7 @@ def test_what_a_device_is_made_of_may_be_read_once_and_change_later():
     inventory[CLASS] = 2
     names.clear()
     assert device == Device("sda", {CLASS: 1}, ["CUSTOM_A", "CUSTOM_B"], [AGGREGATE], uuid=CARD)
+    assert (device.traits, device.aggregates) == ({"CUSTOM_A", "CUSTOM_B"}, {AGGREGATE})
 
 
 @pytest.mark.parametrize("known", [False, True])

@@ -23,10 +23,10 @@ LINES = {
     "agent/switching": 1_164,
     "compute_registry": 3_467,
     "computectl": 5_124,
-    "driverkit": 1_967,
+    "driverkit": 1_965,
     "drivers": 2_489,
     "drivers/libvirt": 5_555,
-    "reportclient": 7_398,
+    "reportclient": 7_410,
 }
 """Lines of production code by room.  A commit that raises a number says why."""
 SMALLER = 30
