@@ -277,7 +277,7 @@ def test_what_a_device_is_made_of_may_be_read_once_and_change_later():
 
 @pytest.mark.parametrize("known", [False, True])
 def test_a_device_whose_name_another_provider_has_waits_alone(placement, known: bool):
-    """As a card in the slot of another one, after the agent's state was lost."""
+    """A card is in the slot of another one, after the agent's state was lost."""
     stranger, leftover = placement.stranger, AGGREGATE
     stranger.create_provider("host1", ROOT)
     stranger.create_child(ROOT, "host1_81", leftover)

@@ -53,7 +53,7 @@ def test_a_device_that_cannot_be_read_stays_as_it_was_and_the_others_go_on(bindi
 
 
 def test_devices_of_a_libvirt_that_can_not_list_them_are_unknown(binding, make):
-    """As where a package of libvirt's is missing; named only where options ask for devices."""
+    """A package of libvirt's may be missing; only where options ask for devices it is named."""
     binding.answers["listAllDevices"] = [FakeDevice(pci(A))]
     tree = update(make(PCI))
     binding.refused["listAllDevices"] = FakeLibvirtError("unsupported", binding.VIR_ERR_NO_SUPPORT)

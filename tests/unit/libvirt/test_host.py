@@ -243,7 +243,7 @@ def test_an_unsupported_call_has_a_substitute_and_other_errors_have_none(
 
 
 def test_a_side_connection_is_opened_again_after_an_error(host, binding):
-    """Of modular daemons another one answers behind it: a restart of that is not seen."""
+    """A modular daemon answers behind it, whose restart is not seen."""
     binding.refused["listAllDomains"] = FakeLibvirtError("client socket is closed")
     with pytest.raises(DriverNotReady, match="client socket is closed"):
         list_all_guests(host)

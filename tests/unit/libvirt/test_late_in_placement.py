@@ -1,4 +1,4 @@
-"""What comes late, or can't be read, stays in Placement: through the agent and its ledger."""
+"""Devices that come late, or can't be read, stay in Placement: through the agent and its ledger."""
 
 import pytest
 

@@ -122,7 +122,7 @@ def test_switching_asks_for_a_reshape(before, after):
 
 
 def test_what_guests_have_of_a_cell_that_is_missing_stays_there():
-    """As of memory that was removed or is not there yet: the other cells have no more than before."""
+    """Memory was removed, or is not there yet: the other cells have no more than before."""
     both = capabilities(cell(0, range(8), 8192), cell(2, [], 32768))
     tree = written(new_tree(), reading(both, 40960), **NESTED)
     uuid = tree.data(f"{NODE}_numa2").uuid
