@@ -3,6 +3,7 @@
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from reprlib import repr as shortened
 from typing import Any
@@ -65,7 +66,9 @@ class Device:
         if not isinstance(self.inventory, Mapping):
             text = f"inventory of device {name} has to be a dict like {{'VGPU': 4}}"
             raise ValueError(f"{text}, not {shortened(self.inventory)}")
-        traits, aggregates = read_traits(self.traits, name), read_aggregates(self.aggregates, name)
+        traits, aggregates = _copied(self.traits), _copied(self.aggregates)
+        read_traits(traits, name)
+        read_aggregates(aggregates, name)
         if self.sharing and (self.parent or not aggregates):
             raise ValueError(f"sharing device {name} needs aggregates, and has no parent")
         vars(self).update(
@@ -85,6 +88,12 @@ class Device:
                 record = {**record, "reserved": reserved}
             records[name] = record
         return records
+
+
+def _copied(values: Any) -> Any:
+    """Return a copy that can be read often; of the author's type, with which tests compare it."""
+    lasts = isinstance(values, str | list | tuple | set | frozenset)
+    return tuple(values) if isinstance(values, Iterable) and not lasts else copy(values)
 
 
 Source = Iterable[Device] | Callable[[], Iterable[Device]]

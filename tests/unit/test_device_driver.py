@@ -268,11 +268,12 @@ def test_a_wrong_field_of_a_device_is_named_where_the_device_is_made(fields, wor
 
 def test_what_a_device_is_made_of_may_be_read_once_and_change_later():
     inventory, names = {CLASS: 1}, ["CUSTOM_A", "CUSTOM_B"]
-    device = Device("sda", inventory, iter(names), iter([AGGREGATE.upper()]), uuid=CARD.upper())
+    device = Device("sda", inventory, iter(names), iter([AGGREGATE]), uuid=CARD.upper())
     inventory[CLASS] = 2
     names.clear()
-    assert device == Device("sda", {CLASS: 1}, ["CUSTOM_A", "CUSTOM_B"], [AGGREGATE], uuid=CARD)
-    assert (device.traits, device.aggregates) == ({"CUSTOM_A", "CUSTOM_B"}, {AGGREGATE})
+    assert device == Device("sda", {CLASS: 1}, ("CUSTOM_A", "CUSTOM_B"), (AGGREGATE,), uuid=CARD)
+    for kind in (list, tuple, set, frozenset):
+        assert Device("sda", {CLASS: 1}, kind(["CUSTOM_A"])).traits == kind(["CUSTOM_A"])
 
 
 @pytest.mark.parametrize("known", [False, True])

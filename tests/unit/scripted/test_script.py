@@ -47,7 +47,7 @@ def test_a_sharing_provider_has_the_nodes_name_or_one_of_its_own():
     text = f"nodes: {{h1: {{sharing: {{a: {{aggregates: [{AGG}]}}, b: {{name: nfs, aggregates: [{AGG}]}}}}}}}}"
     _, first, second = read(text)["h1"].devices
     assert (first.name, second.name) == ("h1_a", "nfs")
-    assert first.sharing and first.aggregates == (AGG,)
+    assert first.sharing and first.aggregates == [AGG]
 
 
 def inside(block: str) -> str:
