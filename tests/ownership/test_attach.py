@@ -202,7 +202,7 @@ def test_a_listing_without_the_root_gives_up_nothing(owned, steps: int) -> None:
         return owned.answer("GET", "/resource_providers")["resource_providers"]
 
     before, ledger = all_providers(), agent.tracker.ledger
-    listings.edit = lambda listed: []
+    listings.edit = lambda listed: [it for it in listed if it["root_provider_uuid"] != THEIRS]
     assert "waiting for" in str(agent.period(600.0).texts())
     assert (all_providers(), agent.tracker.ledger.claims) == (before, ledger.claims)
     listings.edit = None
