@@ -120,9 +120,7 @@ def test_a_second_storage_beside_it_is_no_host_that_uses_it(any_placement) -> No
     assert not there(any_placement, SECOND), "though another one shares"
 
 
-def test_a_storage_that_another_one_replaces_in_its_aggregate_waits_for_an_operator(
-    any_placement, hosts
-) -> None:
+def test_a_storage_that_another_one_replaces_waits_for_an_operator(any_placement, hosts) -> None:
     for host in hosts:
         host.mounts(SECOND)
     for _ in range(3):
