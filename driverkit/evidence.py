@@ -46,15 +46,15 @@ def is_constant(uuid: str, name: str, node: str, driver: type) -> bool:
 
 def facts(tree: Snapshot) -> dict[str, str]:
     """Return what a tree says of each provider, by the subject of the statement."""
-    facts: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for provider in tree.walk():
         title = f"provider {provider.name} ({provider.uuid})"
-        facts[title] = f"below {provider.parent_uuid}" if provider.parent_uuid else "a root"
+        texts[title] = f"below {provider.parent_uuid}" if provider.parent_uuid else "a root"
         for name, record in provider.inventory.items():
-            facts[f"{title}: inventory of {name}"] = _text(record)
-        facts |= {f"{title}: trait {name}": "set" for name in sorted(provider.traits)}
-        facts |= {f"{title}: aggregate {uuid}": "set" for uuid in sorted(provider.aggregates)}
-    return facts
+            texts[f"{title}: inventory of {name}"] = _text(record)
+        texts |= {f"{title}: trait {name}": "set" for name in sorted(provider.traits)}
+        texts |= {f"{title}: aggregate {uuid}": "set" for uuid in sorted(provider.aggregates)}
+    return texts
 
 
 def _text(record: Inventory) -> str:

@@ -155,11 +155,13 @@ class CallQueue(Generic[S]):
     def close(self, deadline: float) -> None:
         """End the worker threads; a thread still busy after ``deadline`` ends with the process."""
         if self._turn.acquire(timeout=deadline):
-            while self._idle:
-                worker = self._idle.pop()
-                worker.jobs.put(None)
-                worker.join(deadline)
-            self._turn.release()
+            try:
+                while self._idle:
+                    worker = self._idle.pop()
+                    worker.jobs.put(None)
+                    worker.join(deadline)
+            finally:
+                self._turn.release()
 
     def _refuse_if_blocked(self, name: str) -> None:
         """Raise ``Blocked`` while an earlier call hangs: another thread would hang, too."""

@@ -74,7 +74,7 @@ class OneProvider:
             self._parts = {}
             try:
                 send(DeleteProvider(self.uuid), {}, self._api)
-            except Conflict as err:  # of a tree's provider: another client has created a child
+            except Conflict as err:  # it has children, which no further try removes
                 raise InUse(str(err), request_id=err.request_id) from err
 
     @property

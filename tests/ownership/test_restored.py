@@ -134,6 +134,16 @@ def test_what_another_service_sets_after_the_restore_stays(host) -> None:
     assert "CUSTOM_LATER" in host.custom()
 
 
+def restored_beside_guests(host: Host) -> None:
+    """Placement gets back a backup of before the host's last change."""
+    host.restart()
+    host.settled()
+    restore = backed_up(host)
+    host.says(d=both(ALL, traits("CUSTOM_NEW")))
+    host.settled()
+    restore()
+
+
 @pytest.mark.parametrize(("guests", "is_named"), [("known", True), ("others", False), ("", False)])
 def test_guests_without_allocations_are_named_as_long_as_they_have_none(
     host, guests: str, is_named: bool, monkeypatch
@@ -142,12 +152,7 @@ def test_guests_without_allocations_are_named_as_long_as_they_have_none(
     host.stranger.put_allocation({host.root: {"VCPU": 1}}, OTHER_RACK)
     listed = {"known": [DEVICE, OTHER_RACK], "others": [DEVICE], "": []}[guests]
     monkeypatch.setattr(Scripted, "guests", lambda *_: listed, raising=False)
-    host.restart()
-    host.settled()
-    restore = backed_up(host)
-    host.says(d=both(ALL, traits("CUSTOM_NEW")))
-    host.settled()
-    restore()
+    restored_beside_guests(host)
     for _ in range(3):
         assert any(DEVICE in text for text in host.period().texts()) is is_named
     host.stranger.put_allocation({host.root: {"VCPU": 1}}, DEVICE)
@@ -159,12 +164,7 @@ def test_a_driver_that_cant_list_its_guests_after_a_restore_is_named(host, monke
         raise OSError("the list is locked")
 
     monkeypatch.setattr(Scripted, "guests", guests, raising=False)
-    host.restart()
-    host.settled()
-    restore = backed_up(host)
-    host.says(d=both(ALL, traits("CUSTOM_NEW")))
-    host.settled()
-    restore()
+    restored_beside_guests(host)
     for _ in range(2):
         report = host.period()
         (text,) = report.texts(Severity.DEGRADED)

@@ -24,7 +24,7 @@ LINES = {
     "compute_registry": 3_467,
     "computectl": 5_124,
     "driverkit": 1_965,
-    "drivers": 2_498,
+    "drivers": 2_500,
     "drivers/libvirt": 5_555,
     "reportclient": 7_410,
 }

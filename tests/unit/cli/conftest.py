@@ -1,4 +1,4 @@
-"""What these tests do without: lines of other tests' threads on standard error."""
+"""Fixtures of the tests of commands."""
 
 import logging
 from collections.abc import Iterator
